@@ -30,7 +30,7 @@ def blame(
     commit: str = given("", "REV", "What a commit added instead, or a range: A..B."),
     notes: bool = switch("--notes", f"Keep it in git notes, too: {NOTES}."),
     trailer: str = given("", "MESSAGE", "Name the turns of staged lines in a message."),
-    json: options.JsonOption = False,
+    json: bool = options.JSON,
 ) -> None:
     """Show which turn made each line of a file.
 

@@ -79,11 +79,11 @@ def _several_in(home: paths.Places, folder: Path) -> str:
 
 
 def chat(
-    session: options.SessionOption = "",
-    model: options.ModelOption = "",
-    context_window: options.WindowOption = 0,
-    profile: options.ProfileOption = "",
-    cwd: options.FolderOption = None,
+    session: str = options.SESSION,
+    model: str = options.MODEL,
+    context_window: int = options.WINDOW,
+    profile: str = options.PROFILE,
+    cwd: Path | None = options.FOLDER,
     approve: str = given("", "MODE", "read-only, ask, auto-edit or full-auto."),
     at: str = given("", "PLACE", "Open the transcript at a line number, an entry id or `turn 7`."),
     plain: bool = switch("--plain", "Chat line by line instead of opening the app."),

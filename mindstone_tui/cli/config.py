@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, ProfileOption, places, switch
+from mindstone_tui.cli.options import JSON, PROFILE, places, switch
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core import config, disk, errors, redaction
 from mindstone_tui.core.config.edit import sections, toml_value
@@ -31,8 +31,8 @@ config_app = typer.Typer(
 
 @config_app.command("show")
 def show(
-    json: JsonOption = False,
-    profile: ProfileOption = "",
+    json: bool = JSON,
+    profile: str = PROFILE,
     changed: bool = switch("--changed", "Only settings that differ from the default."),
 ) -> None:
     """Print every setting with its value and its source."""
@@ -55,7 +55,7 @@ def show(
 
 
 @config_app.command("path")
-def path(json: JsonOption = False) -> None:
+def path(json: bool = JSON) -> None:
     """Print the files that settings are read from."""
     file = places().config_file
     if json:
@@ -77,7 +77,7 @@ def set_key(
 
 
 @config_app.command("explain")
-def explain(key: str = typer.Argument("", metavar="[KEY]"), json: JsonOption = False) -> None:
+def explain(key: str = typer.Argument("", metavar="[KEY]"), json: bool = JSON) -> None:
     """Explain a setting: what it does, its values, its current value. Without a key, all."""
     chosen = [config.key_named(key)] if key and key not in sections() else _of_section(key)
     loaded = _load("")
@@ -119,7 +119,7 @@ def edit() -> None:
 
 
 @config_app.command("profiles")
-def list_profiles(json: JsonOption = False) -> None:
+def list_profiles(json: bool = JSON) -> None:
     """List the profiles for `--profile`."""
     found = config.profiles(places())
     if json:

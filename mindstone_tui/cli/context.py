@@ -17,13 +17,13 @@ def context(
     what: str = typer.Argument(
         "list", metavar="[list|detail]", help="What to show: list or detail."
     ),
-    session: options.SessionOption = "",
-    json: options.JsonOption = False,
+    session: str = options.SESSION,
+    json: bool = options.JSON,
     turn: int | None = options.given(None, "N", "As of this turn.", min=1),
     call: int | None = options.given(None, "N", "A model call of that turn.", min=1),
-    model: options.ModelOption = "",
-    context_window: options.WindowOption = 0,
-    profile: options.ProfileOption = "",
+    model: str = options.MODEL,
+    context_window: int = options.WINDOW,
+    profile: str = options.PROFILE,
 ) -> None:
     """Show what the model sees next, and what has left its window.
 

@@ -11,7 +11,7 @@ from typing import Final
 import typer
 
 from mindstone_tui import __version__
-from mindstone_tui.cli.options import JsonOption, SessionOption, places, session_key
+from mindstone_tui.cli.options import JSON, SESSION, places, session_key
 from mindstone_tui.cli.output import in_lines, say, say_exactly, say_json, styled
 from mindstone_tui.core import errors, paths
 from mindstone_tui.core.config import Settings, load
@@ -30,7 +30,7 @@ with the heading that a person sees above its checks."""
 _SIGNS: Final = {"pass": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")}
 
 
-def doctor(session: SessionOption = "", json: JsonOption = False) -> None:
+def doctor(session: str = SESSION, json: bool = JSON) -> None:
     """Check this installation. Exits with 1 if a check fails."""
     found: list[Check] = []
     shown = ""
@@ -80,7 +80,7 @@ def _print(check: Check) -> None:
         say(f"  {'':<20} → {f'{behind}  '.join(in_lines(check.remedy, 25))}")
 
 
-def plugins(json: JsonOption = False) -> None:
+def plugins(json: bool = JSON) -> None:
     """List what installed packages add to MindStone.
 
     Formats to import, providers of models, and features with their tools and commands. What cannot

@@ -42,20 +42,20 @@ _LOOK_AGAIN: Final = 0.2
 
 def sessions(
     context: typer.Context,
-    json: options.JsonOption = False,
+    json: bool = options.JSON,
     limit: int = given(0, "N", "Show at most N; 0 for all.", "--limit", "-n", min=0),
     sub_agents: bool = switch("--sub-agents", "Show sub-agents behind their session."),
     long: bool = switch(
         "--long", "Also show program, folder, branch, models, dates, tokens and cost.", "-l"
     ),
-    program: options.ProgramOption = "",
-    project: options.ProjectOption = "",
-    since: options.SinceOption = "",
-    until: options.UntilOption = "",
-    model: options.ModelFilterOption = "",
-    role: options.RoleFilterOption = "",
-    tool: options.ToolFilterOption = "",
-    file: options.FileFilterOption = "",
+    program: str = options.PROGRAM,
+    project: str = options.PROJECT,
+    since: str = options.SINCE,
+    until: str = options.UNTIL,
+    model: str = options.MODEL_FILTER,
+    role: str = options.ROLE_FILTER,
+    tool: str = options.TOOL_FILTER,
+    file: str = options.FILE_FILTER,
     fresh: str = given(
         "",
         "KEY",
@@ -163,7 +163,7 @@ def _is_sub_agent(session: profile.ListedSession) -> bool:
 
 
 def log(
-    session: options.SessionOption = "",
+    session: str = options.SESSION,
     tail: int | None = given(None, "N", "Only the last N lines.", "--tail", "-n", min=0),
     kind: list[str] | None = given(
         None, "KIND", "Only entries of this kind; repeatable.", "--kind", "-k"
@@ -171,7 +171,7 @@ def log(
     turn: int | None = given(None, "N", "Only this turn.", "--turn", "-t", min=0),
     redacted: bool = switch("--redacted", "Only where something was blacked out, and what."),
     follow: bool = switch("--follow", "Keep printing new lines as they appear.", "-f"),
-    json: options.JsonOption = False,
+    json: bool = options.JSON,
 ) -> None:
     """Read a session's transcript, oldest line first.
 
@@ -234,10 +234,10 @@ def _wanted(kinds: Collection[str], turn: int | None) -> Wanted:
 
 
 def verify_sessions(
-    session: options.SessionOption = "",
+    session: str = options.SESSION,
     all_sessions: bool = switch("--all", "Verify all sessions."),
     anchor: str = given("", "SEQ:HASH", "A head you noted earlier, to verify against.", "--anchor"),
-    json: options.JsonOption = False,
+    json: bool = options.JSON,
 ) -> None:
     """Verify that a transcript was not altered. Exits with 1 if it was."""
     if all_sessions:
@@ -382,8 +382,8 @@ def files(
     ),
     at: int | None = given(None, "TURN", "After this turn; 0 is before the first.", "--at", min=0),
     out: Path | None = given(None, "FOLDER", "Write all of them into a new folder instead."),
-    session: options.SessionOption = "",
-    json: options.JsonOption = False,
+    session: str = options.SESSION,
+    json: bool = options.JSON,
 ) -> None:
     """Show files as they were after a turn.
 

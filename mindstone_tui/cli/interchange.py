@@ -46,13 +46,13 @@ _BYTES_A_SECOND: Final = 4_000_000
 
 def import_(
     path: Path | None = typer.Argument(None, help="Session file of another program, or a folder."),
-    session: options.SessionOption = "",
+    session: str = options.SESSION,
     origin: str = given("auto", "FORMAT", "File format; auto detects it.", "--from"),
     project: Path | None = given(
         None, "FOLDER", "The project it belongs to, whatever folder the file names."
     ),
-    sample: options.SampleOption = False,
-    json: options.JsonOption = False,
+    sample: bool = options.SAMPLE,
+    json: bool = options.JSON,
     yes: bool = switch("--yes", "Without a path: import what is found without asking.", "-y"),
     no_wait: bool = switch(
         "--no-wait", "Do not wait for the semantic index; it is built in the background."
@@ -399,7 +399,7 @@ def export_session(
     name: str = typer.Argument(
         "", help="Session; the default one if omitted.", metavar="[SESSION]"
     ),
-    session: options.SessionOption = "",
+    session: str = options.SESSION,
     format_: str = given("md", "FORMAT", "html, md, json, messages or cast.", "--format", "-f"),
     output: Path | None = given(None, "FILE", "Output file; stdout if omitted.", "--output", "-o"),
     redact: bool = switch("--redact", "Scan for secrets again and redact them."),

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, places, switch
+from mindstone_tui.cli.options import JSON, places, switch
 from mindstone_tui.cli.output import Progress, hint, own_command, prompt, say, say_json, table
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
@@ -24,7 +24,7 @@ models_app = typer.Typer(help="List models and add new ones.", no_args_is_help=F
 
 
 @models_app.callback(invoke_without_command=True)
-def models(context: typer.Context, json: JsonOption = False) -> None:
+def models(context: typer.Context, json: bool = JSON) -> None:
     """List available models, and why others are unavailable.
 
     Local servers are only looked for on this machine.
@@ -46,7 +46,7 @@ def models(context: typer.Context, json: JsonOption = False) -> None:
 
 
 @models_app.command("list")
-def list_downloads(json: JsonOption = False) -> None:
+def list_downloads(json: bool = JSON) -> None:
     """List the models that can be downloaded, and what each needs."""
     home = places()
     found = model_list.catalogue(home, load(home, os.environ).settings.models)
@@ -99,7 +99,7 @@ def remove(
 @models_app.command("try")
 def try_(
     name: Annotated[str, typer.Argument(help="Short name, as `mindstone models list` shows it.")],
-    json: JsonOption = False,
+    json: bool = JSON,
 ) -> None:
     """Ask a downloaded model three questions; see how fast it is."""
     home = places()

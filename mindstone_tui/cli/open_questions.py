@@ -27,7 +27,7 @@ def waiting(
         None, metavar="[answer N yes|no]", help="Answer the question with that number."
     ),
     why: str = options.given("", "TEXT", "With a no: what the model is told.", "--why"),
-    json: options.JsonOption = False,
+    json: bool = options.JSON,
 ) -> None:
     """List what waits for a decision, and answer it.
 

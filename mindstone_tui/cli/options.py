@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import typer
@@ -45,64 +45,38 @@ def switch(name: str, means: str, *short: str) -> Any:
     return typer.Option(False, name, *short, help=means)
 
 
-def option(value: str, means: str, *names: str, **limits: Any) -> Any:
-    """An option with a value, called like its parameter unless it is named."""
-    return typer.Option(*names, metavar=value, help=means, **limits)
-
-
 def given(unless: Any, value: str, means: str, *names: str, **limits: Any) -> Any:
-    """A parameter that is what its option says, `unless` it is left out."""
+    """A parameter that is what its option says, `unless` it is left out.
+
+    The option is called like the parameter unless it is named.
+    """
     return typer.Option(unless, *names, metavar=value, help=means, **limits)
 
 
-SessionOption = Annotated[
-    str,
-    option(
-        "KEY",
-        "Session: agent:<agentId>:<mainKey>, or a thread name; else the project's last.",
-        "--session",
-        "-s",
-        autocompletion=_sessions_like,
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-SampleOption = Annotated[bool, typer.Option("--sample", help="Use the bundled sample session.")]
-ProfileOption = Annotated[str, option("NAME", "Settings profile.", "--profile")]
-ModelOption = Annotated[
-    str,
-    option("NAME", "Model to use for this command.", "--model", "-m", autocompletion=_models_like),
-]
-WindowOption = Annotated[
-    int,
-    option(
-        "TOKENS", "The model's context window; 0 uses the known size.", "--context-window", min=0
-    ),
-]
+_NAMED = "Session: agent:<agentId>:<mainKey>, or a thread name; else the project's last."
+SESSION = given("", "KEY", _NAMED, "--session", "-s", autocompletion=_sessions_like)
+JSON = switch("--json", "Print JSON for programs.")
+SAMPLE = switch("--sample", "Use the bundled sample session.")
+PROFILE = given("", "NAME", "Settings profile.", "--profile")
+MODEL = given(
+    "", "NAME", "Model to use for this command.", "--model", "-m", autocompletion=_models_like
+)
+WINDOW = given(
+    0, "TOKENS", "The model's context window; 0 uses the known size.", "--context-window", min=0
+)
 
-FolderOption = Annotated[
-    Path | None, option("FOLDER", "Folder for the tools; the current one by default.")
-]
+FOLDER = given(None, "FOLDER", "Folder for the tools; the current one by default.")
 
-ProgramOption = Annotated[
-    str, option("NAME", "Only sessions of this program: codex, claude, …", "--program")
-]
-ProjectOption = Annotated[
-    str, option("TEXT", "Only sessions in a folder whose path contains this.", "--project")
-]
-SinceOption = Annotated[str, option("DATE", "Only sessions used on this day or later.", "--since")]
-UntilOption = Annotated[
-    str, option("DATE", "Only sessions begun on this day or earlier.", "--until")
-]
-ModelFilterOption = Annotated[
-    str, option("TEXT", "Only sessions that used a model with this in its name.", "--model")
-]
-RoleFilterOption = Annotated[
-    str, option("ROLE", "Only where the user, assistant or tool said something.", "--role")
-]
-ToolFilterOption = Annotated[str, option("NAME", "Only where this tool was called.", "--tool")]
-FileFilterOption = Annotated[
-    str, option("TEXT", "Only where a file with this in its path was named.", "--file")
-]
+PROGRAM = given("", "NAME", "Only sessions of this program: codex, claude, …", "--program")
+PROJECT = given("", "TEXT", "Only sessions in a folder whose path contains this.", "--project")
+SINCE = given("", "DATE", "Only sessions used on this day or later.", "--since")
+UNTIL = given("", "DATE", "Only sessions begun on this day or earlier.", "--until")
+MODEL_FILTER = given(
+    "", "TEXT", "Only sessions that used a model with this in its name.", "--model"
+)
+ROLE_FILTER = given("", "ROLE", "Only where the user, assistant or tool said something.", "--role")
+TOOL_FILTER = given("", "NAME", "Only where this tool was called.", "--tool")
+FILE_FILTER = given("", "TEXT", "Only where a file with this in its path was named.", "--file")
 
 
 def places() -> paths.Places:

@@ -14,7 +14,7 @@ import typer
 
 import mindstone_tui
 from mindstone_tui.cli.interchange import offer_history
-from mindstone_tui.cli.options import JsonOption, given, places, switch
+from mindstone_tui.cli.options import JSON, given, places, switch
 from mindstone_tui.cli.output import complain, flush_output, hint, prompt, say, say_json
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.load import store
@@ -56,7 +56,7 @@ def attach(
         "--keep-raw", "Keep the program's files as they are, too, to give them back."
     ),
     yes: bool = switch("--yes", "Write without asking.", "-y"),
-    json: JsonOption = False,
+    json: bool = JSON,
 ) -> None:
     """Record another agent's sessions, and give its prompts recall.
 
@@ -252,7 +252,7 @@ _TICK: Final = 0.25
 
 def watch(
     once: Path | None = given(None, "FILE", "Import one file as it is now, then exit.", "--once"),
-    json: JsonOption = False,
+    json: bool = JSON,
 ) -> None:
     """Follow the sessions of other programs as they are written.
 
@@ -308,7 +308,7 @@ def resume(
     ],
     run: bool = switch("--run", "Run the command, in its folder."),
     give_back: bool = switch("--give-back", "First write its file where it was, if it is gone."),
-    json: JsonOption = False,
+    json: bool = JSON,
 ) -> None:
     """Resume a session in the program it comes from.
 

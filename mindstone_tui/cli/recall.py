@@ -22,8 +22,8 @@ from mindstone_tui.core.text import one_line, plural
 
 def recall(
     query: str = typer.Argument("", help="Query."),
-    session: options.SessionOption = "",
-    json: options.JsonOption = False,
+    session: str = options.SESSION,
+    json: bool = options.JSON,
     k: int = given(10, "N", "How many hits.", "-k", min=1, max=1_000),
     scope: str = given("session", "SCOPE", "session, agent (with its log and journals) or all."),
     since: str = given("", "DATE", "Only entries since this date."),
@@ -61,9 +61,9 @@ def recall(
 
 
 def reindex(
-    session: options.SessionOption = "",
+    session: str = options.SESSION,
     all_sessions: bool = switch("--all", "Every session."),
-    json: options.JsonOption = False,
+    json: bool = options.JSON,
     no_wait: bool = switch(
         "--no-wait", "Do not wait for the semantic index; it is built in the background."
     ),
@@ -160,13 +160,13 @@ def _print_hits(hits: Sequence[find.RecalledHit], *, explain: bool) -> None:
 def search(
     context: typer.Context,
     phrase: Annotated[str, typer.Argument(help="Words or topic.")],
-    json: options.JsonOption = False,
+    json: bool = options.JSON,
     k: int = given(10, "N", "Number of exchanges to show.", "-k", min=1, max=500),
-    program: options.ProgramOption = "",
-    project: options.ProjectOption = "",
+    program: str = options.PROGRAM,
+    project: str = options.PROJECT,
     since: str = given("", "DATE", "Only what was said on this day or later."),
     until: str = given("", "DATE", "Only what was said on this day or earlier."),
-    model: options.ModelFilterOption = "",
+    model: str = options.MODEL_FILTER,
     role: str = given("", "ROLE", "user, assistant or tool."),
     tool: str = given("", "NAME", "Only results of this tool."),
     file: str = given("", "TEXT", "Only where a file with this in its path is named."),

@@ -6,17 +6,15 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from typing import Annotated
 
 import msgspec
 import typer
 
 from mindstone_tui.cli import chat, line_chat
 from mindstone_tui.cli.options import (
-    JsonOption,
-    SampleOption,
+    JSON,
+    SAMPLE,
     given,
-    option,
     places,
     session_to_read,
     switch,
@@ -39,6 +37,10 @@ from mindstone_tui.core.library.model_list import prices_of
 from mindstone_tui.core.replay import compare, playback, rehearsal, verify_requests
 from mindstone_tui.core.replay.what_if import WhatIf, WhatIfOutcome, parse_changes, what_if
 from mindstone_tui.core.transcript import History
+
+SESSION = typer.Argument("", help="Session; the default one if omitted.", metavar="[SESSION]")
+SAME_SESSION = given("", "KEY", "The same as an option.", "--session", "-s")
+VECTORS = switch("--vectors", "Also search by meaning: more accurate, slower.")
 
 
 async def _in_lines(
@@ -76,9 +78,9 @@ _MISSED_SHOWN = 10
 
 
 def replay(
-    session: SessionArgument = "",
-    named: SameSessionOption = "",
-    sample: SampleOption = False,
+    session: str = SESSION,
+    named: str = SAME_SESSION,
+    sample: bool = SAMPLE,
     turn: int | None = given(None, "N", "One turn.", min=1),
     call: int | None = given(None, "N", "A model call of that turn.", min=1),
     prompt: bool = switch("--prompt", "Print the exact request."),
@@ -92,8 +94,8 @@ def replay(
     ),
     at: int | None = given(None, "N", "Start at this turn.", "--at", min=1),
     plain: bool = switch("--plain", "Print lines instead of opening the app."),
-    vectors: VectorsOption = False,
-    json: JsonOption = False,
+    vectors: bool = VECTORS,
+    json: bool = JSON,
 ) -> None:
     """Replay a session without calling a model or writing anything.
 
@@ -259,15 +261,6 @@ def _dollars(outcome: WhatIfOutcome) -> str:
     return "unknown" if outcome.cost is None else f"${outcome.cost:,.4f}"
 
 
-SessionArgument = Annotated[
-    str, typer.Argument(help="Session; the default one if omitted.", metavar="[SESSION]")
-]
-SameSessionOption = Annotated[str, option("KEY", "The same as an option.", "--session", "-s")]
-VectorsOption = Annotated[
-    bool, typer.Option("--vectors", help="Also search by meaning: more accurate, slower.")
-]
-
-
 @contextlib.contextmanager
 def source_of(name: str, *, sample: bool) -> Iterator[History]:
     """The session that was named, for reading only, or the sample."""
@@ -310,16 +303,16 @@ def rehearsal_options(
 
 
 def compare_modes(
-    session: SessionArgument = "",
-    named: SameSessionOption = "",
-    sample: SampleOption = False,
+    session: str = SESSION,
+    named: str = SAME_SESSION,
+    sample: bool = SAMPLE,
     modes: str = given(",".join(compare.MODES), "A,B,…", "Modes to compare."),
     window: int = given(0, "TOKENS", "Context window to fill.", "--context-window", min=0),
     model: str = given(
         "", "NAME", "Also let a model write summaries and judge answers.", "--model", "-m"
     ),
-    vectors: VectorsOption = False,
-    json: JsonOption = False,
+    vectors: bool = VECTORS,
+    json: bool = JSON,
 ) -> None:
     """Compare what each context mode still remembers.
 

@@ -12,9 +12,9 @@ from mindstone_tui.core.features.rules import listed, standing_in, tried, why
 
 
 def rules(
-    words: run.WordsArgument = None,
-    session: options.SessionOption = "",
-    json: options.JsonOption = False,
+    words: list[str] | None = run.WORDS,
+    session: str = options.SESSION,
+    json: bool = options.JSON,
     project: bool = typer.Option(False, "--project", help="For every session in this folder."),
     everywhere: bool = typer.Option(False, "--everywhere", help="For every session."),
 ) -> None:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
@@ -31,12 +31,12 @@ Show = Callable[[events.AnyEvent], None]
 
 def run(
     prompt: str = typer.Argument("", help="Message or slash command; `-` or nothing reads stdin."),
-    session: options.SessionOption = "",
-    json: options.JsonOption = False,
-    model: options.ModelOption = "",
-    context_window: options.WindowOption = 0,
-    profile: options.ProfileOption = "",
-    cwd: options.FolderOption = None,
+    session: str = options.SESSION,
+    json: bool = options.JSON,
+    model: str = options.MODEL,
+    context_window: int = options.WINDOW,
+    profile: str = options.PROFILE,
+    cwd: Path | None = options.FOLDER,
     approve: str = given("", "MODE", "read-only, ask, auto-edit or full-auto, for this turn."),
     max_rounds: int = given(0, "N", "Most model calls in one turn; 0 uses the setting.", min=0),
     timeout: float = given(0.0, "SECONDS", "Time limit for the turn; 0 for none.", min=0),
@@ -169,10 +169,9 @@ async def _listen(conversation: Conversation, show: Show, decline: bool) -> int:
     return ExitCode.FAILED
 
 
-WordsArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[ACTION]...", help="Action, as listed above; `show` if omitted."),
-]
+WORDS = typer.Argument(
+    None, metavar="[ACTION]...", help="Action, as listed above; `show` if omitted."
+)
 
 _BEGINNINGS: Final = frozenset({"/task start", "/memory add", "/rules add"})
 """What may begin a session; everything else is about one that exists."""
@@ -182,9 +181,9 @@ _SLASHED: Final = patterns.pattern_of(r"(?<![\w/])/(task|checkpoint|handoff|memo
 
 
 def task(
-    words: WordsArgument = None,
-    session: options.SessionOption = "",
-    json: options.JsonOption = False,
+    words: list[str] | None = WORDS,
+    session: str = options.SESSION,
+    json: bool = options.JSON,
 ) -> None:
     """Show the task, start one or finish it. Actions: start, done, show.
 
@@ -195,9 +194,9 @@ def task(
 
 
 def checkpoint(
-    words: WordsArgument = None,
-    session: options.SessionOption = "",
-    json: options.JsonOption = False,
+    words: list[str] | None = WORDS,
+    session: str = options.SESSION,
+    json: bool = options.JSON,
 ) -> None:
     """Show, save or resume the task's checkpoint. Actions: save, show, resume.
 
@@ -207,11 +206,11 @@ def checkpoint(
 
 
 def handoff(
-    words: WordsArgument = None,
-    session: options.SessionOption = "",
-    model: options.ModelOption = "",
-    context_window: options.WindowOption = 0,
-    json: options.JsonOption = False,
+    words: list[str] | None = WORDS,
+    session: str = options.SESSION,
+    model: str = options.MODEL,
+    context_window: int = options.WINDOW,
+    json: bool = options.JSON,
 ) -> None:
     """Show, write or load a handoff. Actions: write, show, use.
 
@@ -221,11 +220,11 @@ def handoff(
 
 
 def memory(
-    words: WordsArgument = None,
-    session: options.SessionOption = "",
-    model: options.ModelOption = "",
-    context_window: options.WindowOption = 0,
-    json: options.JsonOption = False,
+    words: list[str] | None = WORDS,
+    session: str = options.SESSION,
+    model: str = options.MODEL,
+    context_window: int = options.WINDOW,
+    json: bool = options.JSON,
 ) -> None:
     """Show, propose, approve or undo memories.
 
@@ -241,11 +240,11 @@ def memory(
 
 
 def health(
-    words: WordsArgument = None,
-    session: options.SessionOption = "",
-    model: options.ModelOption = "",
-    context_window: options.WindowOption = 0,
-    json: options.JsonOption = False,
+    words: list[str] | None = WORDS,
+    session: str = options.SESSION,
+    model: str = options.MODEL,
+    context_window: int = options.WINDOW,
+    json: bool = options.JSON,
     of_compactions: bool = typer.Option(
         False, "--compactions", help="What each program's compactions kept, in all sessions."
     ),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mindstone_tui.api import Home
-from mindstone_tui.cli.options import JsonOption, given, switch
+from mindstone_tui.cli.options import JSON, given, switch
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core import errors, text
 from mindstone_tui.core.config import load
@@ -36,7 +36,7 @@ def serve(
     stop: bool = switch("--stop", "Stop the running server."),
     socket_only: bool = switch("--socket-only", "Serve local programs only, without a port."),
     on_demand: bool = typer.Option(False, "--on-demand", hidden=True),
-    json: JsonOption = False,
+    json: bool = JSON,
 ) -> None:
     """Serve these sessions to programs and browsers on this machine.
 

@@ -18,14 +18,11 @@ from mindstone_tui.core.shared import postgres, schema
 from mindstone_tui.core.shared.copies import SessionState, compare, open_address, pull, push
 from mindstone_tui.core.text import plural
 
-SessionsArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[SESSION]...", help="Sessions; the default one if omitted."),
-]
-AllOption = Annotated[bool, typer.Option("--all", help="All sessions.")]
-ServerOption = Annotated[
-    str, options.option("URL", "Server; the one in history.url if omitted.", "--url")
-]
+SESSIONS = typer.Argument(
+    None, metavar="[SESSION]...", help="Sessions; the default one if omitted."
+)
+ALL = options.switch("--all", "All sessions.")
+SERVER = options.given("", "URL", "Server; the one in history.url if omitted.", "--url")
 
 
 history_app = typer.Typer(
@@ -40,8 +37,8 @@ def status(
     sessions: list[str] | None = typer.Argument(
         None, metavar="[SESSION]...", help="Sessions; all if omitted."
     ),
-    url: ServerOption = "",
-    json: options.JsonOption = False,
+    url: str = SERVER,
+    json: bool = options.JSON,
 ) -> None:
     """Compare the sessions here with those on the server. Copies nothing."""
     asked = [SessionKey.parse(each) for each in sessions or ()]
@@ -66,10 +63,10 @@ def status(
 
 @history_app.command("push")
 def push_sessions(
-    sessions: SessionsArgument = None,
-    every: AllOption = False,
-    url: ServerOption = "",
-    json: options.JsonOption = False,
+    sessions: list[str] | None = SESSIONS,
+    every: bool = ALL,
+    url: str = SERVER,
+    json: bool = options.JSON,
 ) -> None:
     """Copy sessions to the server. Goes on where it was broken off; changes nothing here."""
     with _server(url) as server:
@@ -82,13 +79,13 @@ def push_sessions(
 
 @history_app.command("pull")
 def pull_sessions(
-    sessions: SessionsArgument = None,
-    every: AllOption = False,
+    sessions: list[str] | None = SESSIONS,
+    every: bool = ALL,
     again: bool = options.switch(
         "--again", "Move the local copy aside first and fetch everything again."
     ),
-    url: ServerOption = "",
-    json: options.JsonOption = False,
+    url: str = SERVER,
+    json: bool = options.JSON,
 ) -> None:
     """Copy sessions from the server. Every line is verified as it arrives."""
     if every and again:
@@ -101,8 +98,10 @@ def pull_sessions(
 @history_app.command("move")
 def move(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="Session to move.")],
-    to: Annotated[str, options.option("server|files", "Where it is kept from now on.", "--to")],
-    url: ServerOption = "",
+    to: Annotated[
+        str, typer.Option("--to", metavar="server|files", help="Where it is kept from now on.")
+    ],
+    url: str = SERVER,
 ) -> None:
     """Move one session to the server, or back to files.
 
@@ -123,7 +122,7 @@ def move(
 
 @history_app.command("index")
 def index_sessions(
-    sessions: SessionsArgument = None, every: AllOption = False, json: options.JsonOption = False
+    sessions: list[str] | None = SESSIONS, every: bool = ALL, json: bool = options.JSON
 ) -> None:
     """Make what sessions here say searchable on the server.
 

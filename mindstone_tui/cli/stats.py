@@ -40,16 +40,16 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 def stats(
     context: typer.Context,
-    program: options.ProgramOption = "",
-    project: options.ProjectOption = "",
-    since: options.SinceOption = "",
-    until: options.UntilOption = "",
-    model: options.ModelFilterOption = "",
-    tool: options.ToolFilterOption = "",
-    file: options.FileFilterOption = "",
+    program: str = options.PROGRAM,
+    project: str = options.PROJECT,
+    since: str = options.SINCE,
+    until: str = options.UNTIL,
+    model: str = options.MODEL_FILTER,
+    tool: str = options.TOOL_FILTER,
+    file: str = options.FILE_FILTER,
     rows: int = given(_ROWS, "N", "Rows per table; 0 for all.", "--rows", "-n", min=0),
     output: Path | None = given(None, "FILE", "Write an HTML page instead.", "--output", "-o"),
-    json: options.JsonOption = False,
+    json: bool = options.JSON,
 ) -> None:
     """Show totals over all sessions.
 
@@ -81,7 +81,7 @@ def cost(
     changes: list[str] | None = given(
         None, "KEY=VALUE,…", "What our window would have cost.", "--what-if"
     ),
-    json: options.JsonOption = False,
+    json: bool = options.JSON,
 ) -> None:
     """Show what a session cost, turn by turn, and why.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from mindstone_tui.cli.options import JsonOption, places
+from mindstone_tui.cli.options import JSON, places
 from mindstone_tui.cli.output import Progress, hint, say, say_json
 from mindstone_tui.core import paths, text
 from mindstone_tui.core.errors import ExitCode, UsageError
@@ -24,7 +24,7 @@ def sync_sessions(
     where: str = typer.Argument(
         "", metavar="DIR|HOST", help="A folder, or a machine that ssh reaches."
     ),
-    json: JsonOption = False,
+    json: bool = JSON,
     serve: bool = typer.Option(
         False, "--serve", hidden=True, help="Answer another machine's sync."
     ),

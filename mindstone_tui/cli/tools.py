@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from mindstone_tui.cli.options import JsonOption, given, places
+from mindstone_tui.cli.options import JSON, given, places, switch
 from mindstone_tui.cli.output import hint, say, say_json, table
 from mindstone_tui.core import config
 from mindstone_tui.core.config.settings import McpServerSettings
@@ -33,9 +33,7 @@ tools_app = typer.Typer(
 )
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
-ReplaceOption = Annotated[
-    bool, typer.Option("--replace", help="Replace a server that has this name.")
-]
+REPLACE = switch("--replace", "Replace a server that has this name.")
 
 
 @tools_app.command("add")
@@ -47,7 +45,7 @@ def add(
     url: str = given("", "URL", "Address, instead of a command.", "--url"),
     env: list[str] | None = given(None, "NAME=VALUE", "Variable for the command.", "--env"),
     header: list[str] | None = given(None, "NAME: VALUE", "Header for the address.", "--header"),
-    replace: ReplaceOption = False,
+    replace: bool = REPLACE,
 ) -> None:
     """Add a tool server to your settings: a command after --, or --url."""
     if bool(command) == bool(url):
@@ -67,7 +65,7 @@ def add(
 @tools_app.command("import")
 def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="mcp.json of another program.")],
-    replace: ReplaceOption = False,
+    replace: bool = REPLACE,
 ) -> None:
     """Take over the tool servers that another program's mcp.json names."""
     told = servers_in(file)
@@ -76,7 +74,7 @@ def import_(
 
 
 @tools_app.command("list")
-def list_servers(json: JsonOption = False) -> None:
+def list_servers(json: bool = JSON) -> None:
     """List the tool servers of your settings; values of variables and headers are not shown."""
     known = tool_servers(places())
     if json:
@@ -98,7 +96,7 @@ def remove(name: NameArgument) -> None:
 
 
 @tools_app.command("test")
-def try_out(name: NameArgument, json: JsonOption = False) -> None:
+def try_out(name: NameArgument, json: bool = JSON) -> None:
     """Start a tool server, list its tools, and say what they cost in every prompt."""
     found = server_named(tool_servers(places()), name)
     model = config.load(places(), os.environ).settings.models.default

@@ -15,14 +15,14 @@ from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.work import OFTEN, Act, Remedy, Subject, WorkDone
 from mindstone_tui.core.text import one_line, plural
 
-Count = Annotated[int, options.option("N", "Number to show.", "-k", min=1, max=100)]
+Count = Annotated[int, typer.Option("-k", metavar="N", help="Number to show.", min=1, max=100)]
 _WIDE = 160
 _T = TypeVar("_T")
 
 
 def fix(
     error: str = typer.Argument("", help="What the error says."),
-    json: options.JsonOption = False,
+    json: bool = options.JSON,
     k: Count = 5,
 ) -> None:
     """Show what ended an error before.
@@ -52,7 +52,7 @@ def fix(
 
 def how(
     program: Annotated[str, typer.Argument(help="A program, such as make or pytest.")],
-    json: options.JsonOption = False,
+    json: bool = options.JSON,
     k: Count = 10,
 ) -> None:
     """Show how a program was run here, when it worked. The newest come first."""
@@ -68,7 +68,7 @@ def how(
 
 def about(
     subject: Annotated[str, typer.Argument(help="A path, or some words.")],
-    json: options.JsonOption = False,
+    json: bool = options.JSON,
     k: Count = 10,
 ) -> None:
     """Show which sessions worked on a file or a topic. What they changed is told, too."""
