@@ -102,7 +102,9 @@ class StandingFeature(Feature):
             self.session.project.trust(found)
         else:
             self.session.project.distrust()
-        hand = {"why": why, **self.context.by_hand()}
+        with self.context.transcript.history() as history:
+            asked = [line.ts for line in history.newest(("trust_asked",), LOOKED_BACK)][:1]
+        hand = {"why": why, **self.context.by_hand(*asked)}
         folder, files = str(found.folder), _sizes(found)
         entry = ProjectTrusted(folder=folder, files=files, refused=not trusted, **hand)
         self.context.window.record(entry, self.context.transcript.last_turn)
