@@ -258,7 +258,8 @@ class CompactionCertified(Entry):
         """`23 of 31 kept, 8 given back`."""
         rest = f", {len(self.recoverable)} left to recall" if self.recoverable else ""
         total = len(self.kept) + len(self.recoverable) + len(self.lost)
-        return f"{len(self.kept)} of {total} kept, {len(self.lost)} given back{rest}"
+        given = f", {len(self.lost)} given back" if self.lost else ""
+        return f"{len(self.kept)} of {total} kept{given}{rest}"
 
 
 class OfferAnswered(TextEntry):

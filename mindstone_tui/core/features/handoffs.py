@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -11,13 +11,23 @@ from mindstone_tui.core.agent.memories import now, stamp
 from mindstone_tui.core.context import plan, summary_call
 from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
 from mindstone_tui.core.context.modes import NOTHING_TO_GAIN
+from mindstone_tui.core.context.policies import text_of
+from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import BackfillChecked, HandoffReplayed, HandoffWritten
+from mindstone_tui.core.entries.derived import (
+    BackfillChecked,
+    CompactionCertified,
+    HandoffReplayed,
+    HandoffWritten,
+    SummaryDerived,
+)
+from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.tasks import Tasks, TasksFeature
 from mindstone_tui.core.handoff import handoff, handoff_store
+from mindstone_tui.core.rules.book import RuleBook
 from mindstone_tui.core.session import features, services
 
 _SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
@@ -150,6 +160,32 @@ class HandoffsFeature(features.Feature):
         """Save, hand over and take over before exchanges leave; check that all is indexed."""
         return self.handoffs.room_steps(self.session.recall.backfill)
 
+    async def after_turn(self, turn: features.EndedTurn) -> Sequence[AnyEvent]:
+        """Write down what the compactions of a turn left of what must not be lost."""
+        self._certified(turn.lines)
+        return ()
+
+    def _certified(self, lines: Iterable[Line]) -> list[Line]:
+        """The certificate of a compaction among these lines: what the prompt still says of it.
+
+        An exchange leaves only after it was read back, so that recall finds whatever it does not.
+        """
+        if not any(isinstance(one.entry, SummaryDerived) and one.entry.state for one in lines):
+            return []
+        from mindstone_tui.core.library import compactions  # 8 ms, and only for this
+
+        context, fold = self.context, self.context.window.fold
+        rules = RuleBook(self.session.home).standing(str(self.session.cwd), str(self.session.key))
+        with context.transcript.history() as history:
+            first = max(history.head.seq - compactions.LISTED, 0)
+            said = not_rewound(reader(history)(first, history.head.seq))
+        precious = compactions.precious_in(said, {one.number: one.words for one in rules})
+        shown = fold.placed(model=context.model, turn=fold.turn)
+        texts = [one.text or text_of(one.line) for one in shown if one.line is not None]
+        carried = "\n".join([fold.head_text(), *texts])
+        entry, _ = compactions.certify("mindstone", precious, carried, 0)
+        return [context.window.record(entry, context.transcript.last_turn)]
+
     @features.command("compact", changes_window=True)
     async def compact(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Summarise older exchanges now.
@@ -164,6 +200,7 @@ class HandoffsFeature(features.Feature):
         if fired.blocked is not None:
             raise NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
         lines = await plan.make_room_by(self.context.window, self.session.modes.compact)
+        certified = self._certified(lines)
         for event in announcements(*lines):
             yield event
         outcome = self.session.modes.last_chain
@@ -172,7 +209,12 @@ class HandoffsFeature(features.Feature):
             sizes = f"the prompt has {after:,} tokens, before {before:,}"
             taken = outcome.taken if outcome is not None else ()
             said = "".join(f" {step.why[:1].upper()}{step.why[1:]}." for step in taken if step.why)
-            text = f"Older exchanges are summarised: {sizes}.{said}"
+            kept = [
+                f"\nOf what must not be lost: {one.entry.sentence}."
+                for one in certified
+                if isinstance(one.entry, CompactionCertified)
+            ]
+            text = f"Older exchanges are summarised: {sizes}.{said}{''.join(kept)}"
             yield CommandPrinted(
                 command="compact", text=text, data={"tokens_before": before, "tokens_after": after}
             )

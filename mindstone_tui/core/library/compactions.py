@@ -1,4 +1,4 @@
-"""Compactions of attached programs: what each one lost, certified and given back, and the trend.
+"""Compactions, our own and of attached programs: what each one lost, and the trend.
 
 A certificate says what must not be lost, and what is left of it afterwards. What must not be lost
 is what a checkpoint knows: rules, corrections, decisions, the task with its next step, what fails,
@@ -36,7 +36,7 @@ from mindstone_tui.core.transcript.encode import Clean
 BEFORE: Final = "pre_compact"
 """What a handoff is written for when a program says that it is about to compact."""
 _LOOKED_BACK: Final = 20_000
-_LISTED: Final = 4_000
+LISTED: Final = 4_000
 """Lines in which what must not be lost is looked for."""
 _NEWEST: Final = 8
 """Compactions of a program whose share is shown as its trend."""
@@ -112,7 +112,7 @@ class Compactions:
     def _precious(self, own: SessionPlaces, folder: Path, until: int) -> list[Sourced]:
         rules = RuleBook(self._home).binding(folder)
         with contextlib.suppress(MindstoneError, OSError), History(own) as history:
-            read = history.read(max(until - _LISTED, 0), until)
+            read = history.read(max(until - LISTED, 0), until)
             lines = [history.whole(line) for line in read if isinstance(line, Line)]
             return precious_in(lines, {one.number: one.words for one in rules})
         return []

@@ -7,11 +7,20 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core import events
-from mindstone_tui.core.entries.derived import CheckpointSaved, HandoffReplayed, TaskDone
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.derived import (
+    CheckpointSaved,
+    CompactionCertified,
+    HandoffReplayed,
+    SummaryDerived,
+    TaskDone,
+)
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.features.health import HealthFeature
 from mindstone_tui.core.features.tasks import TasksFeature
+from mindstone_tui.core.library.compactions import compactions
+from mindstone_tui.core.paths import Places
 from tests.core.session.stage import calls, check_history, on_stage, script
 from tests.core.session.test_modes import PADDING, settle
 
@@ -175,3 +184,33 @@ async def test_a_handoff_of_what_was_rewound_is_neither_shown_nor_taken_over(
         assert not used.ok
         await stage.say("go on")
     assert "lighthouse" not in str(stage.requests()[-1])
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+async def test_a_compaction_of_our_own_says_what_is_left_of_what_must_not_be_lost(
+    home: Path, tmp_path: Path, by_hand: bool
+) -> None:
+    settle(home, mode="sliding_window" if by_hand else "auto_compact", min_recent=2)
+    useless = {"for": "summary", "text": "They talked about this and that."}
+    model = script(tmp_path, *[{"text": "Going on."}] * 11, *[useless] * 4)
+    async with on_stage(home, model=model, context_window=5_000) as stage:
+        await stage.run("/rules add Never run git push --force")
+        await stage.say("We decided to keep the timetable in SQLite.")
+        decided = next(one.seq for one in stage.lines() if isinstance(one.entry, UserMessage))
+        for number in range(9):
+            await stage.say(f"Look at part {number}. {PADDING}")
+        if by_hand:
+            ended, said = await stage.run("/compact")
+            assert ended.ok, said
+            assert f"lost: {stage.entries(CompactionCertified)[-1].sentence}." in said
+        assert stage.entries(SummaryDerived)
+        certified = stage.entries(CompactionCertified)[-1]
+        assert certified.program == "mindstone"
+        assert -1 in certified.kept, "the rule"
+        assert decided in certified.kept
+        assert certified.lost == (), "recall finds what the prompt does not say"
+        await stage.say("and now?")
+        assert "keep the timetable in SQLite" in str(stage.requests()[-1])
+    text, programs = compactions(Places.resolve({"MINDSTONE_HOME": str(home)}))
+    assert [one["program"] for one in programs] == ["mindstone"]
+    assert certified.sentence in text
