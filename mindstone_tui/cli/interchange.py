@@ -442,7 +442,11 @@ def _turns(named: str, history: transcript.History) -> range:
             f"{one_line(named, 40)} names no turns.", "For example: --turns 3-9"
         )
     wanted = range(int(first), int(last if dash else first) + 1)
+    if not wanted:
+        raise errors.UsageError(f"{named} runs backwards.", f"Write --turns {last}-{first}.")
     if not set(wanted[:1]) & set(range(1, newest + 1)):
         known = f"There are 1 to {newest}." if newest else "It has none yet."
         raise errors.UsageError(f"The session has no turn {one_line(first, 20)}.", known)
+    if wanted[-1] > newest:
+        hint(f"The session ends with turn {newest}.")
     return wanted

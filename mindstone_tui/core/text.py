@@ -115,6 +115,10 @@ def _revealed(match: re.Match[str]) -> str:
 
 _PLAIN = pattern_of(r"[ -~]*\Z")
 _PADDING = pattern_of(r" {8,}|\t{4,}|\n{3,}")
+_INDENTED = 40
+"""Blanks that indent a line, and push nothing out of sight."""
+_SIGNS = ("", "+", "-")
+"""What may stand before them in a diff."""
 _UNSURE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs", "Mn", "Me"}
 
 
@@ -128,6 +132,9 @@ def exact(text: str) -> str:
     shown: list[str] = []
     last = 0
     for blank in _PADDING.finditer(text):
+        before = text[text.rfind("\n", 0, blank.start()) + 1 : blank.start()]
+        if blank[0][0] == " " and len(blank[0]) <= _INDENTED and before in _SIGNS:
+            continue
         shown += [_named(text[last : blank.start()]), _counted(blank.group())]
         last = blank.end()
     return "".join([*shown, _named(text[last:])])

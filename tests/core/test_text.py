@@ -116,6 +116,12 @@ def test_two_different_texts_never_look_the_same_to_a_judge(first: str, second: 
 def test_padding_cannot_push_the_payload_out_of_sight() -> None:
     shown = exact("ls" + "\n" * 80 + " " * 500 + "; rm -rf ~")
     assert shown == "ls\n⟦79 empty lines⟧\n⟦500 spaces⟧; rm -rf ~"
+    assert exact("ls" + " " * 9 + "; rm") == "ls⟦9 spaces⟧; rm"
+
+
+def test_code_is_indented_for_a_judge_as_it_is() -> None:
+    code = f"+{' ' * 12}return 600\n-{' ' * 40}deep\n{' ' * 16}context"
+    assert exact(code) == code
 
 
 NONCE = "0f1e2d3c4b5a6978"

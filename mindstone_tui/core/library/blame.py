@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -156,7 +157,7 @@ class KeptFiles:
         fold.found(str(file), digest)
         return told(fold.now(str(file)))
 
-    def words(self, line: LineOrigin) -> str:
+    def words(self, line: LineOrigin, longest: int = 79) -> str:
         """An origin for a reader: `main, turn 3, 2026-03-31: Read the dates`."""
         if not line.session or line.turn is None:
             return line.origin
@@ -165,7 +166,7 @@ class KeptFiles:
             self._asked[place] = self.asked(*place)
         ts, words = self._asked[place]
         short = one_line(line.session.removeprefix("agent:default:"), 24)
-        return one_line(f"{short}, turn {line.turn}, {ts[:10]}: {words}", 79)
+        return one_line(f"{short}, turn {line.turn}, {ts[:10]}: {words}", longest)
 
     def asked(self, session: str, turn: int) -> tuple[str, str]:
         """When a turn began, and what it was asked for; empty where that cannot be read."""
@@ -448,5 +449,13 @@ def lines_added(kept: KeptFiles, commit: str, made: str, written: str) -> Iterat
     for path, old, new in rows:
         found = fold.once(f"{top}/{path}", contents[new], late)
         every = told(found)
-        for at in origin.added(origin.lines_of(contents.get(old, b"")), found.lines):
+        for at in _added(top, old, new) if old in contents else range(len(every)):
             yield CommitLine(**asdict(every[at]), commit=commit, path=path)
+
+
+def _added(folder: Path, old: str, new: str) -> Iterator[int]:
+    """Which lines of a content git calls added, from 0."""
+    said = git(folder, "diff", "-U0", "--no-color", "--no-ext-diff", "--no-textconv", old, new)
+    for found in re.finditer(rb"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", said, re.MULTILINE):
+        first, count = int(found[1]) - 1, int(found[2] or 1)
+        yield from range(first, first + count)

@@ -252,8 +252,7 @@ async def cost_if(
     recorded = [cost(usage, book.prices(it.model, it.prompt)) for it, usage in sent]
     priced = [money for money in recorded if money is not None]
     if not sent or len(priced) < len(sent):
-        why = "the price of a model is not known" if sent else "no request is recorded"
-        raise UsageError(f"What {source.places.key} would have cost cannot be told: {why}.")
+        raise _untold(source, sent, recorded)
     hits = _hits(sent)
     # What we sent ourselves says which window it was for; of others' models the list knows it.
     listed = look_up(sent[-1][0].model) if _recorded(source, no_prices) is None else None
@@ -270,7 +269,10 @@ async def cost_if(
         plans = _plans(held.sketch.lines, sent)
         held.recollection.close()
         if not plans:
-            raise UsageError(f"The history of {source.places.key} holds none of its requests.")
+            asked = ", ".join(f"{one}={value}" for one, value in changed.items() if fixed)
+            raise UsageError(
+                f"With {asked or 'these settings'} no request of {source.places.key} could be sent."
+            )
         fit = fit or _fit(sent, plans)
         low = _priced(sent, plans, fit, book) * (1 - _MARGIN)
         high = _priced(sent, plans, fit, book, hits=hits, asks=True) * (1 + _MARGIN)
@@ -293,6 +295,27 @@ async def cost_if(
             "at least: the cache reads all that its rules allow, and no model writes summaries",
             f"at most: it reads {percent(hits)} of that, as it did, and a model writes them",
         ),
+    )
+
+
+def _untold(
+    source: transcript.History, sent: _Recorded, recorded: Sequence[float | None]
+) -> UsageError:
+    """Why nobody can say what other settings would have cost, and what can be done about it."""
+    unpriced = [each for each, money in zip(sent, recorded, strict=True) if money is None]
+    what = f"What {source.places.key} would have cost cannot be told"
+    if not sent:
+        return UsageError(f"{what}: no request is recorded.")
+    model = unpriced[0][0].model
+    if all(usage.cost == 0 for _, usage in unpriced):
+        return UsageError(
+            f"{model} costs nothing, whatever is sent.",
+            "`mindstone replay --what-if` tells what would be sent.",
+        )
+    return UsageError(
+        f"{what}: the price of {model} is not known.",
+        f'Write `"{model}" = [3.0, 15.0]` below [models.prices] in config.toml: dollars for a '
+        "million tokens of prompt and of answer.",
     )
 
 

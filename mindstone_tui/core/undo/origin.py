@@ -86,12 +86,6 @@ def gone(before: bytes, after: bytes) -> set[bytes]:
     return set(Counter(lines_of(before)) - Counter(lines_of(after)))
 
 
-def added(old: list[bytes], new: list[bytes]) -> list[int]:
-    """Which lines a change added, or may have."""
-    origins = carried(Traced(old, [BEFORE] * len(old)), new, UNKNOWN).origins
-    return [at for at, origin in enumerate(origins) if origin is UNKNOWN]
-
-
 def carried(old: Traced, new: list[bytes], maker: Origin, moved: Collection[bytes] = ()) -> Traced:
     """The origins of a content's lines after a change; `moved` may have come from elsewhere."""
     top = _alike(old.lines, new)

@@ -157,6 +157,11 @@ async def test_people_programs_and_agents_are_told_the_same(
     lines = json.loads(mindstone_here("blame", "f.py", "--json", cwd=work).stdout)
     assert [*lines[1]] == ["line", "text", "origin", "turn", "session", "seq"]
     assert [each["origin"] for each in lines] == ["before", "turn"]
+    for words in (("f.py:2",), ("f.py", "-L", "2"), ("f.py", "--lines", "2-9")):
+        title, whole, row = mindstone_here("blame", *words, cwd=work).stdout.splitlines()
+        assert (title, row) == ("LINE  TEXT", last)
+        assert whole.startswith(head[:-1]), "and to its end"
+        assert not whole.endswith("…")
     async with on_stage(tmp_path / "home", cwd=work, model=script(tmp_path)) as stage:
         ended, said = await stage.run("/blame f.py")
         assert ended.ok
@@ -192,6 +197,19 @@ async def test_a_commit_its_notes_and_the_message_of_the_next_one_name_the_turn(
         ("f.py", None),
         ("f.py", 1),
     ]
+    (work / "f.py").write_text("import os\n\n\ndef one():\n    pass\n")
+    git(work, "commit", "-qam", "one")
+    (work / "f.py").write_text("import os\n\n\ndef two():\n    pass\n\n\ndef one():\n    pass\n")
+    (work / "g.py").write_text("x = 1\n")
+    git(work, "add", "-A")
+    git(work, "commit", "-qm", "two")
+    diff = git(work, "show", "-U0", "--format=", "HEAD").decode()
+    told = json.loads(mindstone_here("blame", "--commit", "HEAD", "--json", cwd=work).stdout)
+    assert [one["text"] for one in told] == [
+        row[1:] for row in diff.splitlines() if row[0] == "+" and not row.startswith("+++")
+    ]
+    named = mindstone_here("blame", "--commit", "HEAD", "g.py", cwd=work).stdout
+    assert [row.split()[0] for row in named.splitlines()[1:]] == ["g.py:1-1"]
     assert git(work, "status", "--porcelain") == b""
 
 
@@ -263,6 +281,8 @@ def test_edits_that_another_program_recorded_count_where_they_stand_as_written(
         (["/etc/passwd"], "is in no workspace that this history knows."),
         (["../script.jsonl"], "is in no workspace that this history knows."),
         ([], "No file is named."),
+        (["data", "--notes"], "--notes goes with --commit."),
+        (["data:0"], "`0` names no lines."),
         (["--commit", "nothing"], "git says: "),
     ],
 )
