@@ -124,7 +124,7 @@ pictures: $(STAMP) ## Draw the pictures of the README and the docs
 
 counterparts: ## Fetch the programs of others that some tests talk to (needs npm)
 	@npm install --prefix .counterparts --no-audit --no-fund --silent \
-		@modelcontextprotocol/inspector@2.12.0 acpx@0.1.15 @agentclientprotocol/sdk@2.4.0
+		@modelcontextprotocol/inspector@2.12.0 acpx@0.1.15 @agentclientprotocol/sdk@2.4.0 axe-core@4.14.0
 
 agents: $(STAMP) ## Fetch Claude Code, Codex and others, which some tests run (2 GB, needs npm)
 	@npm install --prefix .counterparts --no-audit --no-fund --silent --force \

@@ -27,7 +27,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import Rewound, WindowState
 from tests import builders
-from tests.cli.program import ROOT
+from tests.cli.program import ROOT, mindstone_here
 from tests.core.interchange.export.browser import Browser, chromium, find_chromium
 from tests.core.session.stage import calls, check_history
 from tests.servers.residence import PATIENCE, Residence, residing
@@ -614,3 +614,64 @@ async def test_the_page_keeps_what_was_decided_and_written_and_gives_queued_word
     replies = (wish, {"text": "All is well."}, {"text": "Next."})
     async with residing(home, tmp_path, *replies) as served:
         await asyncio.to_thread(drive, served)
+
+
+AXE = ROOT / ".counterparts" / "node_modules" / "axe-core" / "axe.min.js"
+JUDGED = """axe.run().then((said) => { window.judged = said.violations.map((one) =>
+    `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).join(", ")}`); })"""
+
+
+def broken(browser: Browser) -> list[str]:
+    """What keeps people from using the page as it is, in either colours."""
+    found = []
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        browser.until(f"matchMedia('(prefers-color-scheme: {scheme})').matches")
+        browser.run("delete window.judged")
+        browser.run(f"{JUDGED}; 0")
+        browser.until("window.judged !== undefined")
+        found += [f"{scheme}: {one}" for one in browser.run("window.judged")]
+    return found
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not fetched: make counterparts")
+async def test_a_screen_reader_and_a_keyboard_meet_nothing_that_axe_objects_to(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wanted = calls(("write", {"path": "note.txt", "content": "a stone remembers\n"}), text=HOSTILE)
+    page = tmp_path / "page.html"
+
+    def drive(served: Residence) -> None:
+        assert PROGRAM is not None
+        with chromium(PROGRAM, tmp_path / "profile") as browser:
+            open_page(browser, served)
+            browser.run(AXE.read_text())
+            browser.size(1280, 844)
+            assert broken(browser) == []
+            say(browser, "write it down")
+            browser.until("document.querySelector('.ask[data-in-view]') !== null")
+            browser.until("!document.querySelector('.ask button').disabled")
+            for width, phone in ((1280, False), (780, False), (390, True)):
+                browser.size(width, 844, phone=phone)
+                assert broken(browser) == []
+            browser.run("document.querySelector('.ask button').click()")
+            waits(browser, "It is written.")
+            browser.run("document.getElementById('query').focus()")
+            browser.type("a stone remembers", enter=True)
+            browser.until("document.querySelector('#found .card') !== null")
+            assert broken(browser) == []
+            browser.run("document.getElementById('found').close()")
+            assert broken(browser) == []
+
+    async with residing(home, tmp_path, wanted, {"text": "It is written."}) as served:
+        await asyncio.to_thread(drive, served)
+        exported = await asyncio.to_thread(mindstone_here, "export", "-f", "html", "-o", str(page))
+        assert exported.returncode == 0, exported.stderr
+    with chromium(PROGRAM or "", tmp_path / "other profile") as browser:
+        browser.open(page.as_uri())
+        browser.run(AXE.read_text())
+        for width, phone in ((1280, False), (390, True)):
+            browser.size(width, 844, phone=phone)
+            assert broken(browser) == []

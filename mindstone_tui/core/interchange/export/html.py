@@ -102,7 +102,7 @@ def timeline(session: story.Overview) -> str:
     key = " ".join(f'<span class="key {zone}">{zone}</span>' for zone in ZONES)
     return (
         f'<figure class="timeline"><svg viewBox="0 -{_NOTCH} {_WIDTH} {_HEIGHT + _NOTCH}" '
-        f'role="img" preserveAspectRatio="none" aria-label="{escaped(words)}">'
+        f'role="group" preserveAspectRatio="none" aria-label="{escaped(words)}">'
         f'<line class="full" x1="0" y1="0" x2="{_WIDTH}" y2="0"/>{drawn}{notches}</svg>'
         f"<figcaption>{escaped(words)} {key}</figcaption></figure>"
     )
@@ -239,8 +239,9 @@ def _turn(turn: story.Turn) -> str:
     name = f"Turn {turn.number}" if turn.number else "Before the first turn"
     return (
         f'<details class="turn" id="turn-{turn.number}" open>'
-        f'<summary><a href="#turn-{turn.number}">{name}</a> {_time(turn.ts)} '
+        f"<summary><b>{name}</b> {_time(turn.ts)} "
         f'<span class="gist">{escaped(one_line(turn.title, 120))}</span></summary>\n'
+        f'<a class="here" href="#turn-{turn.number}" aria-label="Link to {name.lower()}">#</a>\n'
         + "".join(map(_scene, turn.scenes))
         + "</details>\n"
     )
