@@ -3,7 +3,8 @@
 Imports almost nothing, because another program waits for it. It hands the moment to the resident
 over its socket, prints what came back, and ends: within a second, with code 0, whatever happens.
 Where no resident listens it starts one; where none can be had, a recorder of its own takes the
-program's session file over after the hook has left. Why it could do nothing is a line in the log.
+program's session file over after the hook has left, and before a tool the rules are asked without
+one. Why it could do nothing is a line in the log.
 """
 
 import os
@@ -21,6 +22,8 @@ _ROOM = 256 << 10
 """Bytes below which a disk counts as full."""
 _STARTING = 8.0
 """Seconds that a resident may take to listen."""
+_ALONE = 1.8
+"""Seconds for what the rules say where no resident can be had; Codex gives its hooks three."""
 _FIELDS = ("hook_event_name", "session_id", "transcript_path", "cwd", "prompt", "source")
 _READS = (b"SessionStart", b"UserPromptSubmit", b"BeforeAgent")
 """Events whose answer the program reads."""
@@ -47,6 +50,8 @@ def main(arguments: "list[str]") -> int:
             _start(state, home, said, records=not is_read)
             if is_read:
                 answer = _ask_again(state, program, said, until)
+        if before and not answer:
+            answer = _alone(home, program, said)
         if answer and answer.startswith(_ANSWERS):
             sys.stdout.buffer.write(answer + b"\n")
             sys.stdout.flush()
@@ -165,6 +170,20 @@ def _ask_again(state: str, program: str, said: bytes, until: float) -> "bytes | 
         if (answer := _ask(state, program, said, until)) is not None:
             return answer
     return None
+
+
+def _alone(home: str, program: str, said: bytes) -> "bytes | None":
+    """What the rules say to a call, found out without a resident; None where that fails, too."""
+    from subprocess import SubprocessError, run  # 10 ms, and only where nobody listens
+
+    command = "from mindstone_tui.servers.attached import alone; alone()"
+    environ = {**os.environ, **({"MINDSTONE_HOME": home} if home else {})}
+    words = [sys.executable, "-P", "-c", command, program]
+    try:
+        done = run(words, input=said, capture_output=True, env=environ, timeout=_ALONE, check=True)
+    except (OSError, SubprocessError):
+        return None
+    return done.stdout
 
 
 def _text(encoded: bytes, name: bytes) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import resource
+import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +29,7 @@ from mindstone_tui.core.interchange.attach_targets import BEFORE_A_TOOL, TARGETS
 from mindstone_tui.core.interchange.import_session import key_of
 from mindstone_tui.core.interchange.launcher import LAUNCHER, check_content, marker_in
 from mindstone_tui.core.library import at_action, compactions, project_recall, take_over, watch
-from mindstone_tui.core.paths import SessionKey, SessionPlaces
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.servers.peer import Handler
 
 T = TypeVar("T")
@@ -107,7 +109,7 @@ def _given(call: HookCall, context: str) -> dict[str, Any]:
 
 def _refusal(call: HookCall, verdict: str, why: str) -> dict[str, Any]:
     """That a rule speaks against a call, in the form that the program obeys."""
-    known = TARGETS.get(call.program)
+    known, why = TARGETS.get(call.program), f"A rule that the person set: {why}"
     if verdict == "ask" and not (known and known.asks):
         verdict = "deny"
         why += " Nobody can be asked from here: stop, and let the person do it or lift the rule."
@@ -115,6 +117,18 @@ def _refusal(call: HookCall, verdict: str, why: str) -> dict[str, Any]:
         return {"decision": verdict, "reason": why}
     said = {"hookEventName": call.event, "permissionDecision": verdict}
     return {"hookSpecificOutput": {**said, "permissionDecisionReason": why}}
+
+
+def alone() -> None:
+    """Answer a hook before a tool where no resident can: what the rules say, and nothing else."""
+    given = msgspec.json.decode(sys.stdin.buffer.read())
+    call, places = call_of({"program": sys.argv[1], "said": given}), Places.resolve(os.environ)
+    own = places.session(key_of(call.program, call.session_id, "default"))
+    said = ruling_on(places, call.tool, Path(call.cwd), lambda: own)
+    if said.rule is not None:
+        record_firing(said, call.tool, own, places.log, take_over.Cleaner(os.environ))
+    told = _refusal(call, said.verdict, said.why) if said.rule else {}
+    sys.stdout.buffer.write(msgspec.json.encode(told))
 
 
 class Attached:
@@ -242,7 +256,7 @@ class Attached:
         self._take(call, settled=False)
         fired = partial(record_firing, said, asked, own, places.log, self._clean)
         self._go_on(self._in(self._taking, fired))
-        return _refusal(call, said.verdict, f"A rule that the person set: {said.why}")
+        return _refusal(call, said.verdict, said.why)
 
     async def _at_moment(self, ask: Callable[[HookCall, SessionKey], str], call: HookCall) -> str:
         """What earlier sessions know of an act; whatever fails, the act goes on."""

@@ -383,8 +383,29 @@ def test_a_call_that_nobody_could_check_is_let_through_with_a_line_in_the_log(
 ) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state/hook-started").touch()  # so that no resident is started
+    (tmp_path / "rules.json").write_text("no rules")
     assert hook(tmp_path, {"hook_event_name": "PreToolUse"}, "before") == (0, "", "")
     assert "a call was let through" in (tmp_path / "state/mindstone.log").read_text()
+
+
+def test_rules_hold_where_no_resident_can_be_had(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.rule(NEVER)
+    home = stage.home.places.data
+    (home / "state").mkdir(exist_ok=True)
+    (home / "state/hook-started").touch()
+    asked = {
+        "hook_event_name": "PreToolUse",
+        "tool_name": "exec_command",
+        "cwd": str(stage.project),
+    }
+    code, out, errors = hook(home, {**asked, "tool_input": {"cmd": FORCE}}, "before")
+    assert (code, errors) == (0, "")
+    told = json.loads(out)["hookSpecificOutput"]
+    assert told["permissionDecision"] == "deny"
+    assert f'A rule that the person set: "{NEVER}"' in told["permissionDecisionReason"]
+    assert "rule 1: deny" in (home / "state/mindstone.log").read_text()
+    assert hook(home, {**asked, "tool_input": {"cmd": "ls"}}, "before") == (0, "", "")
 
 
 @pytest.mark.parametrize("answer", [b"", b"no json\n", b'{"error": {}}\n', b'{"result": 7}\n'])
