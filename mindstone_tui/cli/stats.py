@@ -13,7 +13,7 @@ from typing import Final
 import typer
 
 from mindstone_tui.cli import options
-from mindstone_tui.cli.options import given
+from mindstone_tui.cli.options import given, switch
 from mindstone_tui.cli.output import (
     STEPS,
     Progress,
@@ -27,7 +27,7 @@ from mindstone_tui.cli.output import (
 from mindstone_tui.core import disk, errors, numbers, paths, text, transcript
 from mindstone_tui.core.library import stats as all_stats
 from mindstone_tui.core.library.cost import TurnCost, cost_of, list_name
-from mindstone_tui.core.library.profile import NO_NAME
+from mindstone_tui.core.library.profile import NO_NAME, SessionFilter
 
 _ROWS: Final = 10
 _BAR: Final = 20
@@ -49,6 +49,7 @@ def stats(
     file: str = options.FILE_FILTER,
     rows: int = given(_ROWS, "N", "Rows per table; 0 for all.", "--rows", "-n", min=0),
     output: Path | None = given(None, "FILE", "Write an HTML page instead.", "--output", "-o"),
+    card: bool = switch("--card", "The last year on one card; with -o as an SVG picture."),
     json: bool = options.JSON,
 ) -> None:
     """Show totals over all sessions.
@@ -59,6 +60,9 @@ def stats(
     """
     options.fetch_news()
     wanted = options.session_filter(context)
+    if card:
+        _show_card(wanted or SessionFilter(), output, json=json)
+        return
     found = all_stats.stats_of(options.places(), wanted, options.price_book())
     if output is not None:
         disk.replace_file(output.absolute(), all_stats.stats_page(found).encode())
@@ -70,6 +74,22 @@ def stats(
     say(all_stats.headline(found), "bold")
     if found.total.sessions:
         _print_tables(found, rows)
+
+
+def _show_card(wanted: SessionFilter, output: Path | None, *, json: bool) -> None:
+    from mindstone_tui.core.library.card import card_of, card_svg  # 20 ms, and only for this
+
+    found = card_of(options.places(), wanted, date.today())
+    if output is not None:
+        disk.replace_file(output.absolute(), card_svg(found).encode())
+        hint(f"Written to {output}.")
+    elif json:
+        say_json(found)
+    else:
+        say(f"A year with agents, {found.since} to {found.until}", "bold")
+        _print_calendar([all_stats.StatsRow(name=day, turns=n) for day, n in found.days.items()])
+        for fact in found.facts:
+            say(fact)
 
 
 def cost(

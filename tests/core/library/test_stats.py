@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -13,9 +15,11 @@ from mindstone_tui.core.entries import Line, Usage
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.interchange.formats import formats
+from mindstone_tui.core.library.card import YEAR, card_of, card_svg
 from mindstone_tui.core.library.profile import (
     DayProfile,
     ListedSession,
+    SessionFilter,
     SessionProfile,
     profile_from,
 )
@@ -26,8 +30,9 @@ from mindstone_tui.core.library.resume_command import (
     resume_command,
 )
 from mindstone_tui.core.library.stats import StatsRow, add_up, calendar, session_numbers, stats_page
-from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.paths import Places, SessionKey
 from tests.builders import transcript_in, use_tool
+from tests.core.session.stage import on_stage, script
 
 
 def _listed(main: str, program: str = "codex", **fields: Any) -> ListedSession:
@@ -197,3 +202,30 @@ def test_sub_agents_stand_behind_the_session_that_started_them() -> None:
     assert [each.main for each in folded(sessions)] == [
         *("alone", "parent", "child", "grandchild", "orphan", "ring"),
     ]
+
+
+async def test_a_card_counts_a_year_and_what_was_taken_back_is_not_on_it(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.run("/title <b>Boats</b> & more")
+        for number in range(3):
+            await stage.say(f"remark {number} about the north wall")
+        await stage.run("/rewind turn 2")
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    today = datetime.now(UTC).date()
+    card = card_of(places, SessionFilter(), today)
+    assert (card.turns, card.sessions, sum(card.days.values())) == (2, 1, 2)
+    assert [(one.name, one.count) for one in card.programs] == [("mindstone", 2)]
+    assert card.longest is not None
+    assert card.longest.count == 2
+    drawn = ElementTree.fromstring(card_svg(card))
+    texts = ["".join(one.itertext()) for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[1:] == card.facts
+    squares = drawn.findall(".//{*}rect/{*}title")
+    assert [one.text for one in squares if not str(one.text).endswith(": 0 turns")] == [
+        f"{today}: 2 turns"
+    ]
+    later = card_of(places, SessionFilter(), today + YEAR + timedelta(days=2))
+    assert (later.turns, later.days, later.longest) == (0, {}, None)
+    assert ElementTree.fromstring(card_svg(later)) is not None
