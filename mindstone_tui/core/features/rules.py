@@ -69,7 +69,7 @@ class RulesFeature(Feature):
             for one in every:
                 bound = one.scope == "session" and one.holds_in("", point.session)
                 if bound and one.line <= point.seq and one.words not in known:
-                    self.set_rule(one.words, "session", inherited=True)
+                    self.set_rule(one.words, "session", 0, inherited=True)  # line 0 names the fork
 
     @property
     def standing_rules(self) -> list[StandingRule]:

@@ -15,7 +15,7 @@ from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.agent.memories import LOOKED_BACK, Memories, body_of, now, stamp
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.cascade import HANDOFF_SHARE
-from mindstone_tui.core.context.extract import passages_of
+from mindstone_tui.core.context.extract import folded, passages_of
 from mindstone_tui.core.context.fold import ReadLines
 from mindstone_tui.core.context.summaries import Material, Summarizer, Summary, summarise
 from mindstone_tui.core.context.window_view import reader
@@ -36,10 +36,11 @@ from mindstone_tui.core.features.health import HealthFeature
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.handoff import checkpoint_store, resume
 from mindstone_tui.core.handoff import environment as surroundings
-from mindstone_tui.core.handoff.checkpoint import Checkpoint, fresh
+from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, fresh
 from mindstone_tui.core.handoff.resume import Resumption, bootstrap
 from mindstone_tui.core.memory import notes
 from mindstone_tui.core.memory.notes import CATEGORIES
+from mindstone_tui.core.rules.book import RuleBook
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
@@ -140,8 +141,10 @@ class Tasks:
         trusted: Callable[[], bool] = lambda: False,
         tools_known: Callable[[], bool] = lambda: True,
         clock: Callable[[], datetime] = now,
+        book: RuleBook | None = None,
     ) -> None:
         self.places = memories.places
+        self._book = book
         self._context = context
         self._memories = memories
         self._health = health
@@ -167,7 +170,21 @@ class Tasks:
         first = state.spans[0].first if state.spans else 0
         since = min(first, first if state.task is None else state.task) - BEFORE
         with self._context.transcript.history() as history:
-            return checkpoint_store.task_state(self.places, history, since=max(since, 0))
+            found = checkpoint_store.task_state(self.places, history, since=max(since, 0))
+        return msgspec.structs.replace(found, checkpoint=self._ruled(found.checkpoint))
+
+    def _ruled(self, checkpoint: Checkpoint) -> Checkpoint:
+        """A checkpoint with the rules that bind here now, whichever session set or retired them."""
+        if self._book is None or not (every := self._book.all()):
+            return checkpoint
+        known, key = {folded(one.words) for one in every}, str(self.places.key)
+        said = (one for one in checkpoint.constraints if folded(one.text) not in known)
+        binds = [one for one in every if one.holds_in(str(self._cwd), key)]
+        rules = (
+            Sourced(text=one.words, seq=one.line if one.session == key else 0, kind="rule")
+            for one in binds
+        )
+        return msgspec.structs.replace(checkpoint, constraints=(*rules, *said))
 
     def save_checkpoint(self, trigger: str) -> Line:
         """Write the task's state down, for machines, for people and into the log."""
@@ -385,6 +402,7 @@ class TasksFeature(Feature):
             session.cwd,
             trusted=lambda: session.project.instructions().state == "trusted",
             tools_known=lambda: session.tools.started,
+            book=RuleBook(session.home),
         )
 
     def standing(self) -> SystemPrompt:

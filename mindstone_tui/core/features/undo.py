@@ -144,9 +144,16 @@ async def put_back(
 ) -> AsyncIterator[AnyEvent]:
     """Put files back, after a look at every one of them; all or nothing unless told otherwise."""
     keeper = services.context.files
-    found = [(each, await asyncio.to_thread(keeper.outlook, each)) for each in sets]
-    conflicts = [each for _, outlook in found for each in outlook.conflicts]
-    if conflicts and way == "ask":
+    agreed: list[Outlook] | None = None
+    while True:
+        looks = [await asyncio.to_thread(keeper.outlook, each) for each in sets]
+        conflicts = [each for outlook in looks for each in outlook.conflicts]
+        if way != "ask" or not conflicts:
+            break
+        if looks == agreed:
+            way = "anyway"
+            break
+        # A question may stand for hours: what was agreed to is what is there afterwards as well.
         sides = services.context.redactor.redact(_three_sides(keeper, conflicts, direction)).text
         if not services.context.permissions.asks:
             raise UndoError(f"{sides}\nNothing was touched.", _how_to_go_on(direction))
@@ -154,7 +161,8 @@ async def put_back(
         question = _question(call, direction, sides, len(conflicts))
         if not (await ask_beside(services.context, question)).allowed:
             raise UndoError("Nothing was touched.", _how_to_go_on(direction))
-        way = "anyway"
+        agreed = looks
+    found = list(zip(sets, looks, strict=True))
     told: list[str] = []
     for each, outlook in found:
         changes, left = _decided(outlook, way)

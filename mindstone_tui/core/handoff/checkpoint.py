@@ -296,8 +296,6 @@ class _Work:
                 self._end_task()
             case derived.TodoChanged(items=items):
                 self._state = _with_plan(state, [(one.title, one.status) for one in items], line)
-            case derived.RuleSet(words=words):
-                self._add("rule", words, line)
             case derived.NoteTaken(category=category, text=text):
                 self._notes.add(line.seq)
                 if (kind := _KIND_OF_NOTE.get(category)) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mindstone_tui.core.paths import SessionKey
 from tests.core.session.stage import Stage, on_stage, script
 
 
@@ -105,3 +106,30 @@ async def test_a_finished_task_tells_its_own_decisions(home: Path, tmp_path: Pat
         _, said = await stage.run("/task done")
         assert "north wall" in said
         assert "SQLite" not in said
+
+
+async def test_a_task_knows_the_rules_that_bind_and_none_that_was_retired(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    other = SessionKey.parse("agent:default:other")
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/rules add Never run git push --force")
+        await stage.run("/rules add Never run git reset --hard --project")
+        await stage.run("/task start Paint the boathouse")
+        await stage.say("begin")
+        await stage.run("/checkpoint save")
+        await stage.run("/rules retire 1")
+        for command in ("/task show", "/handoff", "/handoff show"):
+            ended, said = await stage.run(command)
+            assert ended.ok, said
+            if command != "/handoff":
+                assert "reset --hard" in said
+                assert "push --force" not in said
+    async with on_stage(home, key=other, model=model) as stage:
+        await stage.run("/task start Varnish the boat")
+        await stage.say("begin")
+        assert "reset --hard" in (await stage.run("/task show"))[1]
+        await stage.run("/rules retire 2")
+    async with on_stage(home, model=model) as stage:
+        assert "reset --hard" not in (await stage.run("/task show"))[1], "retired elsewhere"

@@ -118,6 +118,33 @@ async def test_the_model_is_told_once_that_files_were_put_back_and_the_prompt_go
         ]
 
 
+@pytest.mark.parametrize("again", ["a.txt", "new/deep/c.txt"])
+async def test_what_changes_while_an_undo_asks_is_asked_about_as_well(
+    tmp_path: Path, again: str
+) -> None:
+    work = workspace(tmp_path)
+    async with on_stage(tmp_path / "home", cwd=work, model=model(tmp_path), asks=True) as stage:
+        agree(stage)
+        await stage.say("edit it")
+        stage.on_event = lambda event: None
+        (work / "a.txt").write_text("mine\n")
+        here = len(stage.heard)
+        stage.session.command("/undo")
+        asked = await stage.until(events.ToolAsked, lambda each: each.name == "undo", after=here)
+        (work / again).write_text("theirs, just now\n")
+        after = len(stage.heard)
+        stage.session.answer(asked.call, events.Answer(allowed=True))
+        once_more = await stage.until(
+            events.ToolAsked, lambda each: each.name == "undo", after=after
+        )
+        assert "theirs, just now" in once_more.diff
+        assert (work / again).read_text() == "theirs, just now\n"
+        stage.session.answer(once_more.call, events.Answer(allowed=True))
+        assert (await stage.until(events.CommandEnded, after=after)).ok
+        assert (work / "a.txt").read_text() == "one\ntwo\n"
+        await stage.run("/redo --anyway")
+
+
 async def test_a_turn_that_touches_nothing_keeps_nothing(tmp_path: Path) -> None:
     work = workspace(tmp_path)
     says = script(tmp_path, calls(("read", {"path": "a.txt"})), {"text": "read"}, loop=True)

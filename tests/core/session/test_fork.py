@@ -279,6 +279,12 @@ async def test_a_rule_of_the_session_is_the_forks_own_from_there_on(
         await stage.say("hello")
         await stage.run("/fork child")
         await stage.run("/rules add Never run git reset --hard")
+    async with on_stage(home, key=CHILD, model=model) as fork:
+        await fork.say("and here")
+        await fork.run("/fork third turn 1")
+    third = SessionKey.parse("agent:default:third")
+    async with on_stage(home, key=third, model=model) as fork:
+        assert "Never run git push" in (await fork.run("/rules"))[1], "a fork of a fork"
     for _ in range(2):  # opened twice, it takes them over once
         async with on_stage(home, key=CHILD, model=model) as fork:
             _, listed = await fork.run("/rules")
