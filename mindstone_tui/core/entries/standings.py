@@ -169,6 +169,10 @@ class Rewinds:
                 return each.by
         return None
 
+    def gave_back(self, turn: int) -> bool:
+        """Whether a turn that was taken back is in force again."""
+        return any(each.to_turn < turn <= each.last and turn in each.back for each in self._rewinds)
+
     def of_turn(self, turn: int) -> int | None:
         """The same for a whole turn."""
         for each in self._rewinds:

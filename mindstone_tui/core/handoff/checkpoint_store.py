@@ -20,12 +20,14 @@ from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import CheckpointSaved
 from mindstone_tui.core.entries.provenance import is_quotation, quoted
 from mindstone_tui.core.entries.standings import Rewinds, not_rewound
+from mindstone_tui.core.entries.window import Restored
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
 from mindstone_tui.core.handoff import checkpoint as checkpoints
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.handoff.resume import progress_text
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 T = TypeVar("T", checkpoints.Sourced, checkpoints.FinishedCommand)
 HashAt = Callable[[int], str | None]
@@ -179,7 +181,11 @@ def load_proven(places: SessionPlaces, history: History) -> checkpoints.Checkpoi
 def _refuse_rewound(
     checkpoint: checkpoints.Checkpoint, since: Sequence[Line], history: History
 ) -> None:
-    """A checkpoint holds what was said up to its head: of that, nothing may have been rewound."""
+    """A checkpoint holds what was said up to its head: nothing of it was rewound, or given back."""
+    later = (line.entry for line in since if line.seq > checkpoint.head.seq)
+    given = [turn for entry in later if isinstance(entry, Restored) for turn in entry.turns]
+    if given and any(map(rewinds_of(history).gave_back, given)):
+        raise _refused("outdated", "turns that were rewound were brought back since")
     head = _line_at(history, checkpoint.head.seq)
     by = None if head is None else Rewinds(since).of_place(head.seq, head.turn)
     if by is not None:

@@ -133,3 +133,28 @@ async def test_a_task_knows_the_rules_that_bind_and_none_that_was_retired(
         await stage.run("/rules retire 2")
     async with on_stage(home, model=model) as stage:
         assert "reset --hard" not in (await stage.run("/task show"))[1], "retired elsewhere"
+
+
+async def test_what_a_restore_brings_back_counts_for_the_task_again(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.run("/task start Varnish the rowing boat")
+        await stage.say("begin")
+        await stage.say("We decided to use two coats of resin.")
+        await stage.run("/task start Paint the boathouse")
+        await stage.say("begin with the north wall")
+        await stage.run("/rewind turn 1")
+        _, said = await stage.run("/task show")
+        assert "Varnish" in said
+        assert "resin" not in said
+        await stage.run("/checkpoint save")
+        await stage.run("/restore turn 2")
+        await stage.run("/restore turn 3")
+        await stage.say("go on")
+        assert "The task under way:\nPaint the boathouse" in str(stage.requests()[-1][0]["content"])
+        for command in ("/task show", "/checkpoint save", "/checkpoint show"):
+            _, said = await stage.run(command)
+            if command != "/checkpoint save":
+                assert "Paint the boathouse" in said
+                assert "resin" in said
