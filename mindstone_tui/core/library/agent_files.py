@@ -23,6 +23,7 @@ from mindstone_tui.core.entries.conversation import SessionOpened, ToolReturned
 from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
+from mindstone_tui.core.memory.notes import DECIDED
 from mindstone_tui.core.recall import candidates, embedding, speak, store, thresholds
 from mindstone_tui.core.recall.index import Asked, InMemoryIndex, RecallIndex, SearchResult
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
@@ -172,7 +173,8 @@ def _signature(agent: paths.AgentPlaces) -> Signature:
 
 
 def _digest(signature: Signature) -> str:
-    return hashlib.sha256(repr(signature).encode()).hexdigest()[:32] if signature else ""
+    # The number changes with what is taken from a file, so that an older index is made anew.
+    return hashlib.sha256(f"2 {signature!r}".encode()).hexdigest()[:32] if signature else ""
 
 
 def state_of_files(agent: paths.AgentPlaces) -> str:
@@ -203,7 +205,9 @@ def _sections(path: Path) -> Iterator[tuple[str, str]]:
     yield "", before.strip()
     for section in sections:
         heading, _, body = section.partition("\n")
-        yield heading.strip(), body.strip()
+        # A decision may be taken back or corrected: it is found where it was said, as it stands.
+        parts = [one for one in f"\n{body}".split("\n### ") if not one.startswith(DECIDED)]
+        yield heading.strip(), "\n### ".join(parts).strip()
 
 
 Refer = Callable[[str], entries.Line]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.paths import Places, SessionKey
 from tests.core.session.stage import Stage, on_stage, script
 
 
@@ -158,3 +158,22 @@ async def test_what_a_restore_brings_back_counts_for_the_task_again(
             if command != "/checkpoint save":
                 assert "Paint the boathouse" in said
                 assert "resin" in said
+
+
+async def test_a_decision_that_was_taken_back_is_not_told_by_the_log(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/task start Choose a queue for the events")
+        await stage.say("hello")
+        await stage.say("We decided to use Kafka for events.")
+        await stage.run("/checkpoint save")
+        await stage.run("/rewind turn 1")
+    log = Places.resolve({"MINDSTONE_HOME": str(home)}).agent("default").log
+    assert "Kafka" in log.read_text(), "people read what was written then"
+    async with on_stage(home, key=SessionKey.parse("agent:default:other"), model=model) as stage:
+        await stage.say("What did we decide to use for events?")
+        assert "Kafka" not in str(stage.requests()[-1])
+        _, said = await stage.run("/recall what did we decide to use for events, Kafka?")
+        assert "to use Kafka for events" not in said
