@@ -55,6 +55,8 @@ class RecalledHit(msgspec.Struct, frozen=True, kw_only=True):
     """Sequence numbers of older statements, also found, that this one replaces."""
     superseded_by: int | None
     """The newer statement, also found, that replaces this one."""
+    superseded_here: bool = False
+    """That line stands in the session that was asked, and the passage in one that it came from."""
     entries: Sequence[RecalledEntry]
     file: str | None
     """The memory, journal or log file that it stands in, if it is not a line of a transcript."""
@@ -327,6 +329,7 @@ def _hit(hit: ranking.Hit) -> RecalledHit:
         kind=passage.kind,
         supersedes=hit.supersedes,
         superseded_by=hit.superseded_by,
+        superseded_here=hit.superseded_here,
         entries=[line] if in_transcript else [],
         file=None if in_transcript else passage.entry,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 from typing import Final
 
@@ -29,7 +29,7 @@ from mindstone_tui.core.entries.derived import (
     TaskStarted,
     TodoChanged,
 )
-from mindstone_tui.core.entries.standings import not_rewound
+from mindstone_tui.core.entries.standings import REWINDS, not_rewound
 from mindstone_tui.core.entries.window import (
     Forked,
     ModelChanged,
@@ -46,6 +46,8 @@ from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
 
 _AT: Final = "@"
+_BEFORE_COPIES: Final = 2
+"""Lines of a fork before the first that it copies: where it comes from, and its model."""
 _WORK: Final = (TaskStarted, TodoChanged, PlanChanged)
 _AROUND: Final = (NoteTaken, StatementSuperseded, Rewound, Restored)
 _SHOWN_OF_HASH: Final = 12
@@ -96,7 +98,7 @@ def fork_session(
         for digest in _kept_beside(lines):
             forked.keep_blob(history.blob(digest))
         taken = (*lines, *_story_of(history, lines), *_work_under_way(history, point.seq))
-        every = sorted(taken, key=lambda line: line.seq)
+        every = _with_verdicts(history, sorted(taken, key=lambda line: line.seq))
         shown = {line.turn for line in lines}
         forked.append_all([_same_model(context, forked.channel, outside, shown), *_copies(every)])
     finally:
@@ -114,17 +116,31 @@ def _folder_of(history: History) -> str:
     return opened.folder if isinstance(opened, conversation.SessionOpened) else ""
 
 
-def _copies(lines: Iterable[Line]) -> Iterator[Draft]:
-    """Lines of the parent as the fork writes them: each names the one it came from."""
+def _with_verdicts(history: History, lines: Sequence[Line]) -> list[Line]:
+    """The lines, and what was judged of two of them: that one replaces the other."""
+    kept = {line.seq: line for line in lines if not isinstance(line.entry, Unknown)}
+    for line in not_rewound(history.newest(("statement_superseded", *REWINDS), history.head.seq)):
+        match line.entry:
+            case StatementSuperseded(statement=old, by=new) if {old, new} <= kept.keys():
+                kept[line.seq] = line
+    return [kept[seq] for seq in sorted(kept)]
+
+
+def _copies(lines: Sequence[Line]) -> Iterator[Draft]:
+    """Lines of the parent as the fork writes them: each names the one it came from.
+
+    A verdict is the fork's own: it names lines by their numbers, which are others there.
+    """
+    placed = {line.seq: at for at, line in enumerate(lines, _BEFORE_COPIES)}
     for line in lines:
-        if not isinstance(line.entry, Unknown):
-            yield Draft(
-                entry=conversation.without_usage(line.entry),
-                turn=line.turn,
-                channel=line.channel,
-                ts=line.ts,
-                parent=line.id,
-            )
+        assert not isinstance(line.entry, Unknown)
+        entry, parent = conversation.without_usage(line.entry), line.id
+        if isinstance(entry, StatementSuperseded):
+            entry = StatementSuperseded(statement=placed[entry.statement], by=placed[entry.by])
+            parent = ""
+        yield Draft(
+            entry=entry, turn=line.turn, channel=line.channel, ts=line.ts, parent=parent or None
+        )
 
 
 def _aside(child: SessionPlaces) -> SessionPlaces:

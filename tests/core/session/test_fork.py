@@ -297,3 +297,22 @@ async def test_a_rule_of_the_session_is_the_forks_own_from_there_on(
         assert "No rule is set here." in (await fork.run("/rules"))[1]
     async with on_stage(home, model=model) as stage:
         assert "--force" in (await stage.run("/rules"))[1]
+
+
+async def test_what_was_corrected_before_a_fork_is_corrected_in_it(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("hello")
+        await stage.say("The harbour gate opens with code 7714.")
+        await stage.say("No, the harbour gate opens with code 9035, not 7714.")
+        await stage.say("thanks")
+        await stage.run("/fork child")
+    async with on_stage(home, key=CHILD, model=model) as fork:
+        new = said_in(fork, "9035, not").seq
+        marks = Standings(fork.lines()).of(said_in(fork, "code 7714."))
+        assert [(one.what, one.by) for one in marks] == [("superseded", new), ("copied", None)]
+        assert f"superseded by #{new}" in (await fork.run("/why turn 2"))[1]
+        await fork.run("/rewind turn 2")
+        assert "superseded" not in (await fork.run("/why turn 2"))[1]
