@@ -34,6 +34,7 @@ from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.errors import ExitCode, NoSuchEntry, UsageError
 from mindstone_tui.core.interchange.samples import sample_probes
 from mindstone_tui.core.library.model_list import prices_of
+from mindstone_tui.core.library.read_only import newest_window
 from mindstone_tui.core.replay import compare, playback, rehearsal, verify_requests
 from mindstone_tui.core.replay.what_if import WhatIf, WhatIfOutcome, parse_changes, what_if
 from mindstone_tui.core.transcript import History
@@ -284,7 +285,7 @@ def settings_for(
     if sample:
         wanted.setdefault("context.window", playback.SAMPLE_WINDOW)
     found = load(places(), os.environ, flags=wanted).settings
-    if history is not None and not found.context.window and (own := compare.window_of(history)):
+    if history is not None and not found.context.window and (own := newest_window(history)):
         return load(places(), os.environ, flags={**wanted, "context.window": own}).settings
     return found
 

@@ -20,7 +20,7 @@ import typer
 from mindstone_tui.api import Conversation, connect
 from mindstone_tui.cli import line_chat, options, output
 from mindstone_tui.cli.options import given, switch
-from mindstone_tui.core import events, patterns, signals
+from mindstone_tui.core import events, patterns, signals, transcript
 from mindstone_tui.core.errors import ExitCode, MindstoneError, UsageError
 from mindstone_tui.core.events.narrate import aside
 from mindstone_tui.core.library.open_questions import in_short, waiting_in
@@ -261,7 +261,13 @@ def health(
         text, programs = compactions(options.places())
         output.say_json({"programs": programs}) if json else output.say_words(text)
     else:
-        run_command("health", words or [], session, json, model, context_window)
+        from mindstone_tui.core.library import read_only  # 0.1 s, and only for this
+
+        where = options.places().session(options.session_to_read(session))
+        if not context_window and where.transcript.exists():
+            with transcript.History(where) as history:
+                context_window = read_only.newest_window(history)
+        run_command("health", words or [], str(where.key), json, model, context_window)
 
 
 def run_command(

@@ -62,6 +62,13 @@ def look_at(look: Look) -> report.ContextReport:
         return build_report.build(view, call)
 
 
+def newest_window(history: transcript.History) -> int:
+    """The window that the newest request of a session was made for; 0 where none was."""
+    plans = (line.entry for line in history.newest(["prompt_planned"], history.head.seq + 1))
+    turns = (one.window for one in plans if isinstance(one, PromptPlanned) and not one.purpose)
+    return next(turns, 0)
+
+
 def _plan(history: transcript.History, turn: int, call: int) -> entries.Line:
     chosen = [line for line in plans_of_turn(history, turn) if not call or _number(line) == call]
     if chosen:

@@ -20,7 +20,6 @@ from mindstone_tui.core.context.extract import as_text, folded, holds, passages_
 from mindstone_tui.core.context.policies import text_of
 from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.entries import Line, Message, Part, Request, conversation, standings
-from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import ProviderNonsense
 from mindstone_tui.core.health.fidelity import Judged, draw, judge
 from mindstone_tui.core.interchange.samples import SampleProbe
@@ -194,13 +193,6 @@ class Comparing(msgspec.Struct, frozen=True, kw_only=True):
     judge: Ask | None = None
     progress: Callable[[str, int, int], None] | None = None
     """Hears (mode, lines done, lines in all)."""
-
-
-def window_of(source: History) -> int:
-    """The window that the newest request of a session was made for; 0 where none was."""
-    plans = (line.entry for line in source.newest(["prompt_planned"], source.head.seq + 1))
-    turns = (one.window for one in plans if isinstance(one, PromptPlanned) and not one.purpose)
-    return next(turns, 0)
 
 
 async def compare(
