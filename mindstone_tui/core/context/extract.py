@@ -13,10 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.context.messages import argument_values
 from mindstone_tui.core.entries import Line, Part, Span, conversation, spans_of
 from mindstone_tui.core.entries.actions import Action, actions_of, told
 from mindstone_tui.core.entries.provenance import MARK, is_imported
+from mindstone_tui.core.entries.standings import superseded_in
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import sentences, shortened
 from mindstone_tui.core.patterns import pattern_of
@@ -52,11 +55,13 @@ class SourceMessage(Part):
     """What the tool did, and how it ended."""
     imported: bool = False
     """Said to another program: a quotation, which settles nothing."""
+    mark: str = ""
+    """What else is to be known of it: that it was cut off, or what replaced it."""
 
     @property
     def place(self) -> str:
         """Where it stands, for whoever reads it out of its place: `turn 3, imported`."""
-        return f"turn {self.turn}, {MARK}" if self.imported else f"turn {self.turn}"
+        return ", ".join(filter(None, (f"turn {self.turn}", MARK * self.imported, self.mark)))
 
     @property
     def words(self) -> str:
@@ -69,7 +74,14 @@ def passages_of(lines: Iterable[Line]) -> tuple[SourceMessage, ...]:
     read = list(lines)
     done = {action.seq: action for action in actions_of(read)}
     found = (_passage(line, done.get(line.seq)) for line in read)
-    return tuple(passage for passage in found if passage is not None)
+    newer = {old: new for line in read for old, new in superseded_in(line).items()}
+    return tuple(
+        msgspec.structs.replace(one, mark=f"superseded by line {newer[one.seq]}")
+        if one.seq in newer
+        else one
+        for one in found
+        if one is not None
+    )
 
 
 def _passage(line: Line, action: Action | None) -> SourceMessage | None:
@@ -87,7 +99,7 @@ def _passage(line: Line, action: Action | None) -> SourceMessage | None:
             whole = "\n".join(filter(None, [text, *asked]))
             return spoken(speaker="assistant", text=whole, said=text if asked else None)
         case conversation.AssistantPartial(text=text):
-            return spoken(speaker="assistant", text=text)
+            return spoken(speaker="assistant", text=text, mark="cut off")
         case conversation.ToolReturned(text=text, name=name, finding=finding):
             return spoken(
                 speaker="tool", text=unfenced(text), name=name, finding=finding, action=action

@@ -100,15 +100,17 @@ def _turn_ranges(spans: Iterable[Span]) -> str:
     )
 
 
-def marker_text(outside: window.Outside, shown: Collection[int], tools: Collection[str]) -> str:
-    """One line for the model: how much is out of its window, and how to get it."""
+def marker_text(
+    outside: window.Outside, shown: Collection[int], tools: Collection[str], where: str = "its"
+) -> str:
+    """One line for the model: how much is out of its window, whose transcript has it, and how."""
     if not outside.exchanges:
         return ""
     one = outside.exchanges == 1
     parts = [
         f"{outside.exchanges:,} earlier exchange{'' if one else 's'} of this conversation "
-        f"(about {outside.tokens:,} tokens) {'is' if one else 'are'} kept in its transcript but "
-        "not shown here."
+        f"(about {outside.tokens:,} tokens) {'is' if one else 'are'} kept in {where} transcript "
+        "but not shown here."
     ]
     if missing := gaps(shown, outside.rewound):
         more = " and others" if len(missing) > _GAPS_SAID else ""

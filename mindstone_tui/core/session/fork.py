@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.config.settings import HistorySettings
 from mindstone_tui.core.context.fold import Fold
@@ -222,12 +224,15 @@ def _same_model(
     """The fork answers with the model of the session it came from, which keeps what is outside."""
     target = context.target
     tools = {tool.name for tool in context.window.fold.tools}
+    # What was rewound there is nowhere here.
+    state = WindowState(through=0, outside=msgspec.structs.replace(outside, rewound=()))
+    marker = marker_text(outside, shown, tools, "the parent session's")
     entry = ModelChanged(
         model=target.model,
-        state=WindowState(through=0, outside=outside),
+        state=state,
         window=target.window,
         window_label=target.label,
-        marker=marker_text(outside, shown, tools) if context.settings.context.marker else "",
+        marker=marker if context.settings.context.marker else "",
     )
     return Draft(entry=entry, turn=0, channel=channel)
 

@@ -177,3 +177,14 @@ async def test_a_decision_that_was_taken_back_is_not_told_by_the_log(
         assert "Kafka" not in str(stage.requests()[-1])
         _, said = await stage.run("/recall what did we decide to use for events, Kafka?")
         assert "to use Kafka for events" not in said
+
+
+async def test_a_handoff_marks_what_was_corrected(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.say("The harbour gate opens with code 7714.")
+        await stage.say("No, the harbour gate opens with code 9035, not 7714.")
+        await stage.run("/handoff")
+        _, letter = await stage.run("/handoff show")
+        old = [row for row in letter.splitlines() if "opens with code 7714." in row]
+        assert [row for row in old if "superseded by line" not in row and "**user**" in row] == []
+        assert any("superseded by line" in row for row in old)
