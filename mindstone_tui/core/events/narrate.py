@@ -101,11 +101,14 @@ def in_brief(events: Iterable[ev.AnyEvent]) -> list[str]:
     """
     told: dict[tuple[object, ...], str] = {}
     answers: list[ev.ToolAnswered] = []
+    changed: list[ev.FilesChanged] = []
     for event in events:
         answers += [event] if isinstance(event, ev.ToolAnswered) else []
+        changed += [event] if isinstance(event, ev.FilesChanged) else []
         words = _counted(answers) if answers[-1:] == [event] else _brief(event)
+        words = _changed(changed) if changed[-1:] == [event] else words
         match event:
-            case ev.ZoneChanged() | ev.ToolAnswered():
+            case ev.ZoneChanged() | ev.ToolAnswered() | ev.FilesChanged():
                 topic: tuple[object, ...] = (type(event),)
             case ev.ShareCrossed(component=component):
                 topic = (type(event), component)
@@ -122,6 +125,15 @@ def _counted(answers: Sequence[ev.ToolAnswered]) -> str:
     counted = ((yes, "allowed"), (len(answers) - yes, "declined"))
     told = ", ".join(f"{count} {word}" for count, word in counted if count)
     return f"{told} (/why turn {answers[-1].turn})"
+
+
+def _changed(changes: Sequence[ev.FilesChanged]) -> str:
+    """What a turn changed, each file once."""
+    if len(changes) == 1:
+        return f"{_count(changes[0])} changed, /undo takes it back"
+    named = {one.path for each in changes for one in each.changes if not _is_folder(one)}
+    count = len(named) + sum(each.total - len(each.changes) for each in changes)
+    return f"{plural(count, 'file')} changed, /undo takes it back"
 
 
 def _brief(event: ev.AnyEvent) -> str:
@@ -143,8 +155,6 @@ def _brief(event: ev.AnyEvent) -> str:
             return f"checkpoint {version} saved"
         case ev.HandoffWritten():
             return "handoff written"
-        case ev.FilesChanged():
-            return f"{_count(event)} changed, /undo takes it back"
         case _:
             return describe(event).text
 

@@ -141,13 +141,21 @@ def read_draft(path: Path) -> AnswerSoFar | None:
 
 def not_in_history(history: transcript.History) -> str:
     """One sentence about an answer that no line has yet: it arrives, or the program was killed."""
-    arrived = read_draft(history.places.draft)
-    if arrived is None or any(isinstance(x.entry, TurnEnded) for x in history.turn(arrived.turn)):
+    if (arrived := read_draft(history.places.draft)) is None:
         return ""
+    for line in history.turn(arrived.turn):
+        if isinstance(line.entry, TurnEnded) or call_in(line) >= arrived.call:
+            return ""
     return (
         f"{plural(len(arrived.text), 'character')} of an answer in turn {arrived.turn} "
         "are not in history yet: it still arrives, or it was cut off and the next start keeps it."
     )
+
+
+def call_in(line: entries.Line) -> int:
+    """Which call of its turn a line is the answer of; 0 if it is none."""
+    report = usage_in(line.entry)
+    return report.call if report is not None and not report.purpose else 0
 
 
 class DraftReader:
@@ -199,6 +207,12 @@ class Onlooker:
         self._drafts.settle(turn - 1, _ANY_CALL)
         self.running.set()
 
+    def join(self, history: transcript.History, turn: int) -> None:
+        """A turn runs elsewhere, some of whose answers are in history already."""
+        self.begin(turn)
+        for line in history.turn(turn):
+            self._drafts.settle(turn, call_in(line))
+
     def hear(self, line: entries.Line) -> None:
         """Know from a line of others whether a turn runs, and what of it is in history."""
         match line.entry:
@@ -206,10 +220,8 @@ class Onlooker:
                 self.begin(line.turn)
             case TurnEnded():
                 self.running.clear()
-            case entry:
-                report = usage_in(entry)
-                if report is not None and not report.purpose:
-                    self._drafts.settle(line.turn, report.call)
+            case _ if call := call_in(line):
+                self._drafts.settle(line.turn, call)
 
     async def watch(self, may_tell: Callable[[], bool]) -> None:
         """Look again and again while a turn runs elsewhere, until this is cancelled."""

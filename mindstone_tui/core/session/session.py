@@ -369,7 +369,7 @@ class Session:
     def _remind(self, alone: bool) -> None:
         """Say what was queued when the program stopped, unless another one still has it."""
         if not alone:
-            self._others.begin(self._context.transcript.last_turn)
+            self._others.join(self.services.history, self._context.transcript.last_turn)
         self._questions.find(left=alone)
         for text in self._unsent.values():
             told = f"This was never sent, and is not going to be by itself: {one_line(text, 300)}"

@@ -116,6 +116,16 @@ def test_all_decisions_of_a_turn_are_one_short_phrase() -> None:
     ]
 
 
+def test_files_that_several_calls_of_a_turn_changed_are_counted_once_each() -> None:
+    one = ev.FilesChanged(turn=1, entry="e", call="c", name="write", total=1, changes=())
+    changed = [
+        msgspec.structs.replace(one, changes=(store.FileChange(path=path),))
+        for path in ("a.txt", "b.txt", "a.txt")
+    ]
+    assert in_brief(changed) == ["2 files changed, /undo takes it back"]
+    assert in_brief(changed[:1]) == ["1 file changed, /undo takes it back"]
+
+
 def test_bookkeeping_in_brief_says_where_the_window_stands_now() -> None:
     zones: tuple[tuple[Zone, Zone], ...] = (
         ("green", "yellow"),

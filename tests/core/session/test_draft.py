@@ -6,14 +6,23 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui import api
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.session.draft import DraftReader, DraftWriter, read_draft
-from tests.core.session.stage import script
+from mindstone_tui.core.session.draft import (
+    AnswerSoFar,
+    DraftReader,
+    DraftWriter,
+    Onlooker,
+    not_in_history,
+    read_draft,
+)
+from mindstone_tui.core.transcript import History
+from tests.core.session.stage import calls, on_stage, script
 
 
 class Clock:
@@ -139,3 +148,28 @@ async def test_the_other_surface_sees_an_answer_grow_and_then_the_line(
     await asking.close()
     await looking.close()
     assert not list(home.rglob("draft.json"))  # noqa: ASYNC240
+
+
+async def test_what_is_in_history_is_no_draft_for_whoever_comes_later(
+    home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("alpha\n")
+    model = script(
+        tmp_path, calls(("read", {"path": "a.txt"}), text="Let me look."), {"text": "ok"}
+    )
+    async with on_stage(home, model=model) as stage:
+        await stage.say("look")
+        places = stage.places
+    first = msgspec.json.encode(AnswerSoFar(turn=1, call=1, text="Let me look."))
+    lines = places.transcript.read_bytes().splitlines(keepends=True)
+    ends = next(at for at, line in enumerate(lines) if b'"kind":"turn_ended"' in line)
+    places.transcript.write_bytes(b"".join(lines[:ends]))  # as it is while the turn still asks
+    places.draft.write_bytes(first + b"\n")
+    heard: list[ev.AnyEvent] = []
+    with History(places) as history:
+        assert not_in_history(history) == ""
+        onlooker = Onlooker(places.draft, heard.append)
+        onlooker.join(history, 1)
+        assert onlooker._drafts.news() is None
+        places.draft.write_bytes(first.replace(b'"call":1', b'"call":3') + b"\n")
+        assert "12 characters of an answer in turn 1" in not_in_history(history)
