@@ -23,7 +23,7 @@ providers that want strict alternation join them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -503,10 +503,12 @@ class Fold(PromptHead):
                 turns = {left.turn for left in pruned.left}
                 self._drop(lambda old: old.turn in turns, pruned.state.through)
                 self._point(line, pruned=line.seq)
-            case window.Restored():
-                self._restore(line)
+            case window.Restored() as restored:
+                self._bring_back(restored.state, restored.turns)
+                self._point(line, pruned=line.seq)
             case window.Rewound() as rewound:
                 self._drop(lambda old: old.turn > rewound.to_turn, rewound.state.through)
+                self._bring_back(rewound.state, rewound.returned)
                 if rewound.marker:
                     self._point(line, pruned=line.seq)
             case window.WindowRepaired() as repaired:
@@ -529,17 +531,14 @@ class Fold(PromptHead):
         self._state = msgspec.structs.replace(self._state, **changes)
         self._references[line.seq] = line
 
-    def _restore(self, line: Line) -> None:
-        """Bring exchanges back that another change may have left out meanwhile."""
-        entry = line.entry
-        assert isinstance(entry, window.Restored)
+    def _bring_back(self, state: window.WindowState, turns: Collection[int]) -> None:
+        """Hold exchanges again that another change may have left out meanwhile."""
         known = merged(span for spans in self._turns.values() for span in spans)
-        for span in without(entry.state.spans, known):
+        for span in without(state.spans, known) if turns else ():
             for old in self._read(span.first, span.last):
-                if old.turn in entry.turns:
+                if old.turn in turns:
                     self._hold(old)
         self.lines = dict(sorted(self.lines.items()))
-        self._point(line, pruned=line.seq)
 
     def _drop(self, leaves: Callable[[Line], bool], through: int) -> None:
         """Leave messages out, as far as the decision knew of them; the task's own stays."""

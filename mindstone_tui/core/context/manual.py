@@ -6,7 +6,7 @@ Each can be undone by another: a pin by an unpin, a prune or a rewind by a resto
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -15,6 +15,7 @@ from mindstone_tui.core.context import exchanges, plan
 from mindstone_tui.core.context.fold import Placed, holds, merged, single, without
 from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import (
+    IN_A_SUMMARY,
     Pruned,
     after_returning,
     marker_text,
@@ -143,10 +144,10 @@ def _restore(live: LiveWindow, call: Call, turns: Sequence[int]) -> list[Line]:
     )
     shown = {line.turn for line in live.fold.lines.values()} | set(back)
     tools = {tool.name for tool in live.fold.tools}
-    spans = single(line.seq for lines in back.values() for line in lines)
+    spans = merged((*state.spans, *_spans_of(back)))
     entry = window.Restored(
         turns=tuple(sorted(back)),
-        state=msgspec.structs.replace(state, spans=merged((*state.spans, *spans)), outside=outside),
+        state=msgspec.structs.replace(state, spans=spans, outside=outside),
         tokens=tokens,
         marker=marker_text(outside, shown, tools) if live.settings.context.marker else "",
     )
@@ -174,32 +175,79 @@ async def rewind(live: LiveWindow, to_turn: int) -> Line:
 
 
 def _rewound(live: LiveWindow, call: Call, to_turn: int) -> window.Rewound:
-    then = _state_after(live, to_turn)
-    left = live.fold.spans_of_turns(range(to_turn + 1, live.fold.turn + 1))
+    """The entry of a rewind: where it takes a summary back, what that stood for comes again."""
+    then, before = _state_after(live, to_turn), live.fold.state
+    summaries, alone = _told_without(live, to_turn, then)
+    back = _returning(live, call, to_turn, summaries, alone)
     seqs = [seq for seq, line in live.fold.lines.items() if line.turn > to_turn]
     state = live.fold.without_lines(seqs)
-    outside = _outside_after(live, call, to_turn)
-    changed = outside.exchanges != state.outside.exchanges
-    shown = {line.turn for line in live.fold.lines.values() if line.turn <= to_turn}
+    outside = _outside_after(live, call, to_turn, back.values())
+    changed = outside.exchanges != before.outside.exchanges
+    shown = {line.turn for line in live.fold.lines.values() if line.turn <= to_turn} | set(back)
     tools = {tool.name for tool in live.fold.tools}
     told = changed and live.settings.context.marker
     return window.Rewound(
         to_turn=to_turn,
         state=msgspec.structs.replace(
             state,
+            spans=merged((*state.spans, *_spans_of(back))),
             task=then.task,
             handoff=then.handoff,
-            summaries=tuple(seq for seq in state.summaries if not _tells(live, seq, to_turn)),
+            summaries=summaries,
             pins=tuple(turn for turn in state.pins if turn <= to_turn),
             pruned=None if changed else state.pruned,
             outside=outside,
         ),
-        spans_left=left,
+        spans_left=live.fold.spans_of_turns(range(to_turn + 1, live.fold.turn + 1)),
         marker=marker_text(outside, shown, tools) if told else "",
+        returned=tuple(sorted(back)),
     )
 
 
-def _outside_after(live: LiveWindow, call: Call, to_turn: int) -> window.Outside:
+def _told_without(
+    live: LiveWindow, to_turn: int, then: window.WindowState
+) -> tuple[tuple[int, ...], set[int]]:
+    """The summaries that stand after a rewind, and the turns for which none does any more.
+
+    One that tells of what is taken back goes; those that it had replaced since stand again.
+    """
+    now = live.fold.state.summaries
+    turns = {seq: _turns_in(live, seq) for seq in (*now, *then.summaries)}
+    stay = [seq for seq in now if max(turns[seq], default=0) <= to_turn]
+    gone = set(now).difference(stay)
+    told = [turns[seq] for seq in now]
+    stay += [seq for seq in then.summaries if gone and turns[seq] not in told]
+    rewound = live.fold.state.outside.rewound
+    alone = {turn for seq in gone for turn in turns[seq] if turn <= to_turn}
+    alone -= {turn for seq in stay for turn in turns[seq]}
+    return tuple(sorted(stay)), {turn for turn in alone if not holds(rewound, turn)}
+
+
+def _returning(
+    live: LiveWindow, call: Call, to_turn: int, summaries: Collection[int], turns: Iterable[int]
+) -> dict[int, list[Line]]:
+    """Of some exchanges those that fit once later turns have left, the newest first."""
+    measured, now = live.measure(call), set(live.fold.state.summaries)
+    room = live.marks(call).ceiling - measured.total
+    room += sum(size for piece, size in measured.sized if piece.line and piece.line.turn > to_turn)
+    room += sum(_summary(live, seq).tokens_after for seq in now.difference(summaries))
+    room -= sum(_summary(live, seq).tokens_after for seq in set(summaries) - now)
+    back: dict[int, list[Line]] = {}
+    for turn in sorted(turns, reverse=True):
+        lines = [live.history.whole(line) for line in live.history.turn(turn)]
+        if 0 < (size := _size(live, call, lines)) <= room:
+            back[turn] = lines
+            room -= size
+    return back
+
+
+def _spans_of(back: Mapping[int, Iterable[Line]]) -> tuple[Span, ...]:
+    return single(line.seq for lines in back.values() for line in lines)
+
+
+def _outside_after(
+    live: LiveWindow, call: Call, to_turn: int, back: Iterable[list[Line]]
+) -> window.Outside:
     """What is out of the window once a rewind took back what was said after a turn.
 
     What had left before the rewind is taken back as well, and no longer counted as left.
@@ -212,10 +260,9 @@ def _outside_after(live: LiveWindow, call: Call, to_turn: int) -> window.Outside
         for turn in range(taken.first, taken.last + 1)
         if turn not in here and not holds(before.rewound, turn)
     )
-    had_left = [lines for lines in turns if any(said(line) is not None for line in lines)]
-    outside = after_returning(
-        before, len(had_left), sum(_size(live, call, lines) for lines in had_left)
-    )
+    had_left = (lines for lines in turns if any(said(line) is not None for line in lines))
+    sizes = [_size(live, call, lines) for lines in (*had_left, *back)]
+    outside = after_returning(before, len(sizes), sum(sizes))
     return msgspec.structs.replace(outside, rewound=merged((*before.rewound, taken)))
 
 
@@ -242,11 +289,18 @@ def _state_after(live: LiveWindow, turn: int) -> window.WindowState:
     return fold.state
 
 
-def _tells(live: LiveWindow, summary: int, after: int) -> bool:
-    """Whether a summary stands for anything that was said after a turn."""
-    entry = live.history.line(summary).entry
+def _summary(live: View, seq: int) -> derived.SummaryDerived:
+    entry = live.history.line(seq).entry
     assert isinstance(entry, derived.SummaryDerived)
-    return any(live.history.line(span.last).turn > after for span in entry.sources)
+    return entry
+
+
+def _turns_in(live: LiveWindow, summary: int) -> frozenset[int]:
+    """The turns that a summary stands for."""
+    line = live.history.line
+    sources = _summary(live, summary).sources
+    ends = [(line(span.first).turn, line(span.last).turn) for span in sources]
+    return frozenset(turn for first, last in ends for turn in range(first, last + 1))
 
 
 def _whole(live: LiveWindow, turn: int) -> bool:
@@ -309,7 +363,8 @@ _LEFT_BY: Final = {
     "manual": "you pruned it",
     "import": "it was imported, and the window held only what came later",
 }
-"""What made exchanges leave, in words; the ways of making room speak for themselves."""
+"""What made exchanges leave, in words; where nothing else is said, it was the lack of room."""
+_LETTING_GO: Final = ("context_window_pruned", "rewound", "window_repaired")
 
 
 def _inside(view: View, call: Call, line: Line) -> Reason:
@@ -338,22 +393,19 @@ def _inside(view: View, call: Call, line: Line) -> Reason:
 
 
 def _outside(view: View, line: Line) -> Reason:
-    """Read on from the entry to the decision that let it go: usually about a window's length."""
+    """Look back for the newest decision that let an entry go: what came before it is undone."""
     found = _plain(line, "It is not in the window.")
-    for item in view.history.read(line.seq + 1):
-        if not isinstance(item, Line):
-            continue
+    by = rewinds_of(view.history).of(line)
+    for item in view.history.newest(_LETTING_GO, view.history.head.seq + 1):
         match item.entry:
-            case window.ContextWindowPruned(left=left, policy=policy, trigger=trigger):
+            case window.Rewound(to_turn=to_turn) if item.seq == by:
+                text = f"The conversation was rewound to turn {to_turn}."
+                return msgspec.structs.replace(found, why=text, by=item.seq)
+            case window.ContextWindowPruned(left=left) if by is None:
                 same = (each for each in left if each.turn == line.turn or line.seq in each.span)
                 if (gone := next(same, None)) is not None:
-                    return _left(line, item, gone, policy, trigger)
-            case window.Rewound(to_turn=to_turn, state=state):
-                gone_back = line.turn > to_turn and line.seq <= state.through
-                if gone_back and rewinds_of(view.history).of(line) is not None:
-                    text = f"The conversation was rewound to turn {to_turn}."
-                    return msgspec.structs.replace(found, why=text, by=item.seq)
-            case window.WindowRepaired(seqs=seqs, why=reason) if line.seq in seqs:
+                    return _left(view, line, item, gone)
+            case window.WindowRepaired(seqs=seqs, why=reason) if by is None and line.seq in seqs:
                 text = f"It was left out because {reason}."
                 return msgspec.structs.replace(found, why=text, by=item.seq)
             case _:
@@ -361,16 +413,21 @@ def _outside(view: View, line: Line) -> Reason:
     return found
 
 
-def _left(line: Line, by: Line, gone: window.Left, policy: str, trigger: str) -> Reason:
+def _left(view: View, line: Line, by: Line, gone: window.Left) -> Reason:
+    assert isinstance(by.entry, window.ContextWindowPruned)
     proof = ". It was found again in the index first" if gone.receipt else "; it is not indexed"
-    summed = f"a summary took its place ({trigger.replace('_', ' ')})"
-    cause = _LEFT_BY.get(trigger, summed).replace("{reason}", gone.reason)
+    cause = _LEFT_BY.get(by.entry.trigger, _LEFT_BY["ceiling"]).replace("{reason}", gone.reason)
+    if gone.reason.startswith(IN_A_SUMMARY):
+        stand = (_summary(view, seq).sources for seq in view.fold.state.summaries)
+        stays = any(holds(sources, line.seq) for sources in stand)
+        cause = f"a summary took its place ({by.entry.trigger.replace('_', ' ')})"
+        cause += "" if stays else ", which is in the prompt no longer"
     return msgspec.structs.replace(
         _plain(line, f"Outside the window since line {by.seq}: {cause}{proof}."),
         score=gone.score,
         parts=gone.parts,
         by=by.seq,
-        policy=policy,
+        policy=by.entry.policy,
         receipt=gone.receipt,
     )
 

@@ -228,7 +228,7 @@ class CompactionSteps:
             )
         before = self.live.measure(self.call).total
         gone = tuple(
-            prune.departure(unit, None, found[unit.turn], f"stands in a summary ({name})")
+            prune.departure(unit, None, found[unit.turn], f"{prune.IN_A_SUMMARY} ({name})")
             for unit in leaving
             if unit.turn not in self.live.fold.state.pins
         )

@@ -32,6 +32,8 @@ from mindstone_tui.core.errors import RecallError
 
 MARKER_TOKENS: Final = 80
 """Room set aside for the marker before its numbers are known."""
+IN_A_SUMMARY: Final = "stands in a summary"
+"""How the reason begins for which an exchange left that a summary stands for."""
 _GAPS_SAID: Final = 6
 
 TrimTrigger = Literal["trim", "share", "pressure", "manual", "cascade"]

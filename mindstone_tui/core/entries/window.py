@@ -371,6 +371,8 @@ class Rewound(Entry):
     spans_left: tuple[Span, ...] = ()
     marker: str = ""
     """What the model is told from now on, where exchanges that had left were taken back."""
+    returned: tuple[int, ...] = ()
+    """Turns that are in the window again: the summary that stood for them was taken back."""
 
 
 class Forked(Entry):

@@ -172,8 +172,10 @@ def _window_change(line: Line) -> ev.WindowChanged | None:
         case window.Restored(turns=turns):
             named = "turn" if len(turns) == 1 else "turns"
             detail = f"{named} {', '.join(map(str, turns))} restored to the window"
-        case window.Rewound(to_turn=turn):
+        case window.Rewound(to_turn=turn, returned=turns):
             detail = f"rewound to turn {turn}; later turns stay in the transcript"
+            if turns:
+                detail += f"; {plural(len(turns), 'turn')} returned in place of a summary"
         case window.WindowRepaired(why=why):
             detail = why
         case window.HeadShortened(summaries=summaries, handoff=handoff):

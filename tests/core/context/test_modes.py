@@ -11,14 +11,15 @@ import pytest
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import CascadeSettings, ContextSettings, Mode
+from mindstone_tui.core.context import manual
 from mindstone_tui.core.context.cascade import CASCADE, Effect, StepName, StepOutcome
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.plan import Prepared, prepare, rebuild
 from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import ExchangeLines, Target
-from mindstone_tui.core.entries import Line, Message
-from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
+from mindstone_tui.core.entries import Line, Message, Span
+from mindstone_tui.core.entries.conversation import AssistantMessage, TurnStarted, UserMessage
 from mindstone_tui.core.entries.derived import CheckpointSaved, SummaryDerived
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
@@ -152,6 +153,83 @@ async def test_a_compacted_window_is_rebuilt_by_another_process(home: Path) -> N
     prepared = await stage.ask()
     other = stage.open()
     assert rebuild(other.history, prepared.plan).hash == prepared.request.hash
+
+
+async def talk_on(stage: Stage, turns: int, size: int = 40) -> None:
+    """Turns that are planned and answered, so that a rewind knows how the window stood."""
+    for _ in range(turns):
+        turn = stage.transcript.last_turn + 1
+        await stage.ask(f"Question {turn}. " + "question " * size)
+        answer = AssistantMessage(text=f"Answer {turn}. " + "answer " * size, model="m")
+        stage.transcript.append(answer, turn=turn)
+
+
+async def compact(stage: Stage) -> tuple[int, ...]:
+    await stage.modes.compact(stage.window, stage.window.now())
+    return stage.window.fold.state.summaries
+
+
+def shown(stage: Stage) -> list[int]:
+    """The turns whose answers stand in the window."""
+    stage.window.catch_up()
+    held = stage.window.fold.lines.values()
+    return [line.turn for line in held if isinstance(line.entry, AssistantMessage)]
+
+
+async def test_a_rewind_behind_a_compaction_brings_back_what_the_summary_stood_for(
+    home: Path,
+) -> None:
+    stage = Stage(home, "auto_compact")
+    await talk_on(stage, 18)
+    assert await compact(stage)
+    assert 5 not in shown(stage)
+    (second,) = [line.seq for line in stage.history() if line.turn == 2 and line.role == "user"]
+    assert manual.why(stage.window, second).why.endswith("index first.")
+    await manual.rewind(stage.window, 5)
+    state = stage.window.fold.state
+    assert (shown(stage), state.summaries) == ([1, 2, 3, 4, 5], ())
+    assert (state.outside.exchanges, state.outside.tokens, stage.window.fold.marker) == (0, 0, "")
+    prepared = await stage.ask()
+    other = stage.open()
+    assert other.fold.state == stage.window.fold.state
+    assert rebuild(other.history, prepared.plan).hash == prepared.request.hash
+
+
+async def test_what_has_no_room_when_its_summary_is_rewound_is_told_as_outside(home: Path) -> None:
+    stage = Stage(home, "auto_compact")
+    await talk_on(stage, 18)
+    await compact(stage)
+    smaller = msgspec.structs.replace(stage.settings.context, window=450)
+    stage.settings = msgspec.structs.replace(stage.settings, context=smaller)
+    stage.window = stage.open()
+    await manual.rewind(stage.window, 5)
+    assert shown(stage) == [4, 5]
+    assert stage.window.fold.state.outside.exchanges == 3
+    assert "[3 earlier exchanges" in stage.window.fold.marker
+    (second,) = [line.seq for line in stage.history() if line.turn == 2 and line.role == "user"]
+    assert "which is in the prompt no longer" in manual.why(stage.window, second).why
+
+
+async def test_a_summary_that_a_rewound_one_had_replaced_stands_again(home: Path) -> None:
+    stage = Stage(home, "auto_compact")
+    await talk_on(stage, 18)
+    first = await compact(stage)
+    await talk_on(stage, 1)
+    before = shown(stage)
+    await talk_on(stage, 1)
+    assert shown(stage) == [*before, 20]
+    (line,) = [line for line in stage.history() if line.seq in first]
+    assert isinstance(line.entry, SummaryDerived)
+    newest = max(stage.window.fold.lines)
+    replacing = msgspec.structs.replace(
+        line.entry,
+        sources=(Span(newest, newest),),
+        state=msgspec.structs.replace(stage.window.fold.state, summaries=()),
+    )
+    stage.window.record(replacing, 20)
+    assert stage.window.fold.state.summaries not in ((), first)
+    await manual.rewind(stage.window, 19)
+    assert (stage.window.fold.state.summaries, shown(stage)) == (first, before)
 
 
 @pytest.mark.parametrize(
