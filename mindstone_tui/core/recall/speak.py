@@ -29,6 +29,7 @@ ASKS_NOTHING: Final = "The message asks for nothing that history could answer."
 NAMES_NOTHING: Final = "The message gives an instruction without naming anything said before."
 NOTHING_THERE: Final = "Nothing was said yet that is not in the window."
 NOTHING_CLOSE: Final = "Nothing in history is close enough to the message."
+SHOWN_ALREADY: Final = "What history holds that is close to the message stands in the window."
 ABOUT_OTHERS: Final = "What history holds on this is about somebody else."
 
 

@@ -27,6 +27,7 @@ from mindstone_tui.core.entries import Line, conversation, derived, window
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.language.intent import is_correction
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile, vectors
+from mindstone_tui.core.recall import speak
 from mindstone_tui.core.recall.answer import (
     answer,
     asks,
@@ -54,7 +55,6 @@ from mindstone_tui.core.recall.inject import (
 )
 from mindstone_tui.core.recall.passages import Passage, passages_of
 from mindstone_tui.core.recall.ranking import mark_corrected
-from mindstone_tui.core.recall.speak import NAMES_NOTHING, NOTHING_THERE
 from mindstone_tui.core.text import fresh_nonce
 
 _EMBEDDED_AT_ONCE: Final = 8
@@ -157,7 +157,8 @@ class SessionRecall:
             self.failure = error.what
             return None
         # Nobody misses what the window still has, nor asks history for what they do not name.
-        self.silent = "" if choice.silent in (NOTHING_THERE, NAMES_NOTHING) else choice.silent
+        unsaid = (speak.NOTHING_THERE, speak.NAMES_NOTHING)
+        self.silent = "" if choice.silent in unsaid else choice.silent
         injected = inject(text, choice, vacancy, nonce)
         if injected is None:
             return None
@@ -189,6 +190,14 @@ class SessionRecall:
             )
             if choice.injected:
                 break
+            if choice.silent == speak.NOTHING_CLOSE and vacancy.shown:
+                # Would it speak, were all but the message itself out of the window?
+                alone = Filter(exclude=frozenset({max(vacancy.shown)}), without=DERIVED)
+                found = await asyncio.to_thread(
+                    self.index.search, query, CONSIDERED, allowed=alone, asked=self._ask(query)
+                )
+                if not speak.silence(text, found.hits, found.judged):
+                    choice = msgspec.structs.replace(choice, silent=speak.SHOWN_ALREADY)
         return choice
 
     def _without_dropped(self, found: SearchResult) -> SearchResult:

@@ -12,6 +12,7 @@ from mindstone_tui.core.entries.standings import superseded_in
 from mindstone_tui.core.library.agent_files import AgentFilesIndex
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.recall.inject import Vacancy
+from mindstone_tui.core.recall.speak import NOTHING_CLOSE, SHOWN_ALREADY
 from mindstone_tui.core.session.recall import SessionRecall
 from tests.builders import places_in, say, transcript_in
 from tests.core.recall.talk import WordModel
@@ -51,6 +52,23 @@ async def test_a_question_about_the_first_turn_is_answered_after_it_left(home: P
     answer = stage.all(events.AnswerRecorded)[-1].text
     assert "cobalt-4417-marigold" in answer
     assert answer.endswith(f"line {first.seq})")
+
+
+async def test_where_the_window_has_the_answer_recall_says_so_and_not_that_there_is_none(
+    home: Path,
+) -> None:
+    async with on_stage(home, model="local/guide", context_window=8_000) as stage:
+        await stage.say("hello")
+        await stage.run("/task start tell me about other things")
+        await fill(stage, 2, 30)
+        assert stage.all(events.WindowPruned)
+        await stage.say("How deep is the northern harbour basin?")
+        _, printed = await stage.run("/why recall")
+        assert printed.endswith(NOTHING_CLOSE)
+        await stage.say(FACT)
+        await stage.say(QUESTION)
+        _, printed = await stage.run("/why recall")
+        assert printed.endswith(SHOWN_ALREADY)
 
 
 async def test_why_recall_kept_silent_stands_in_history_and_is_told(home: Path) -> None:
