@@ -147,7 +147,7 @@ def _show_auto(found: find.AutoRecallAnswer, *, json: bool, explain: bool) -> No
 def _print_hits(hits: Sequence[find.RecalledHit], *, explain: bool) -> None:
     for hit in hits:
         said = "".join(f"{hit.session} #{entry.seq}  turn {hit.turn}" for entry in hit.entries)
-        mark = _marks(hit)
+        mark = marks(hit)
         say(
             f"{hit.score:5.2f}  {said or hit.file}  {hit.ts[:16]}  {hit.speaker or hit.role}{mark}",
             "bold",
@@ -195,8 +195,7 @@ def _print_found(found: SessionAnswer, phrase: str, *, filtered: bool) -> None:
         say(f"No exact match for “{one_line(phrase, 80)}”. Closest in meaning:")
     for hit in found.hits:
         say(
-            f"{hit.session}  turn {hit.turn}  #{hit.seq}  {hit.ts[:10]}  {hit.speaker}"
-            f"{_marks(hit)}",
+            f"{hit.session}  turn {hit.turn}  #{hit.seq}  {hit.ts[:10]}  {hit.speaker}{marks(hit)}",
             "bold",
         )
         if whose := _whose(hit):
@@ -212,7 +211,7 @@ def _print_found(found: SessionAnswer, phrase: str, *, filtered: bool) -> None:
         hint(f"To continue from there: mindstone run -s {best.session} '/fork turn {best.turn}'")
 
 
-def _marks(hit: SessionHit | find.RecalledHit) -> str:
+def marks(hit: SessionHit | find.RecalledHit) -> str:
     """What is to be known of a hit before it is believed."""
     newer = f"  superseded by #{hit.superseded_by}" if hit.superseded_by is not None else ""
     newer += HERE if isinstance(hit, find.RecalledHit) and hit.superseded_here else ""

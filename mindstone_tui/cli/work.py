@@ -10,6 +10,7 @@ import typer
 
 from mindstone_tui.cli import options
 from mindstone_tui.cli.output import Progress, hint, say, say_json, say_words
+from mindstone_tui.cli.recall import marks
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.work import OFTEN, Act, Remedy, Subject, WorkDone
@@ -114,7 +115,8 @@ def _print_remedy(remedy: Remedy) -> None:
 def _print_subject(each: Subject) -> None:
     spoke = each.said is not None and each.said.says
     what = "worked on it" if each.touched else "spoke of it" if spoke else "may be close to it"
-    say(f"{each.session}  turn {each.turn}  {each.ts[:10]}  {what}{_in(each.folder)}", "bold")
+    mark = _rewound(each.rewound) + ("" if each.said is None else marks(each.said))
+    say(f"{each.session}  turn {each.turn}  {each.ts[:10]}  {what}{mark}{_in(each.folder)}", "bold")
     if each.said is not None:
         say_words(each.said.excerpt, "    ")
     if each.files:
@@ -127,7 +129,12 @@ def _listed(files: Sequence[str]) -> str:
 
 
 def _place(act: Act) -> str:
-    return f"{act.session}  turn {act.turn}  #{act.seq}  {act.ts[:10]}"
+    return f"{act.session}  turn {act.turn}  #{act.seq}  {act.ts[:10]}{_rewound(act.rewound)}"
+
+
+def _rewound(by: int) -> str:
+    """The mark of what was done in a turn that was taken back: it stays done."""
+    return f"  rewound by #{by}" if by else ""
 
 
 def _in(folder: str) -> str:

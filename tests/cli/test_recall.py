@@ -60,8 +60,9 @@ def test_a_correction_is_shown_above_what_it_corrects_and_both_are_marked(
     assert texts(found["hits"]).index(TALK[4][1]) < texts(found["hits"]).index(TALK[0][1])
     assert older["entries"][0]["seq"] in newer["supersedes"]
     assert older["superseded_by"] == newer["entries"][0]["seq"]
-    assert run(["recall", question, "-s", session]) == 0
-    assert f"superseded by #{older['superseded_by']}" in capsys.readouterr().out
+    for words in (["recall", question, "-s", session], ["about", question]):
+        assert run(words) == 0
+        assert f"superseded by #{older['superseded_by']}" in capsys.readouterr().out
 
 
 def test_auto_shows_what_a_turn_would_be_given(

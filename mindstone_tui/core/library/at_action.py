@@ -162,7 +162,8 @@ class AtAction:
         changes = [
             act
             for act in done.touching(path, _LOOKED_AT)
-            if act.kind == "change" and act.ok and _is_same(act.about, path, project)
+            if act.kind == "change" and act.ok and not act.rewound  # its words do not count
+            if _is_same(act.about, path, project)
         ]
         exchanges = list({_exchange(act): act for act in changes}.values())
         asked = None

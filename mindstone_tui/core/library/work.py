@@ -73,6 +73,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     touched: bool = False
     """Whether the file that was asked about was read or changed there."""
     folder: str = ""
+    rewound: int = 0
+    """The line that took the exchange back in which the file was worked on; else 0."""
 
 
 class WorkDone:
@@ -113,8 +115,8 @@ class WorkDone:
         wanted = profiles.SessionFilter(role="user")
         spoken = search_everywhere(self._home, self._settings, subject, count, wanted).hits
         said = {(hit.session, hit.turn): hit for hit in spoken}
-        touched = {(act.session, act.turn) for act in touching}
-        when = {(act.session, act.turn): act.ts for act in touching}
+        touched = {(act.session, act.turn): act for act in touching}
+        when = {place: act.ts for place, act in touched.items()}
         when |= {place: hit.ts for place, hit in said.items()}
         newest = sorted(when, key=lambda place: when[place], reverse=True)[:count]
         files = self._ask(
@@ -134,6 +136,7 @@ class WorkDone:
                 files=files[place],
                 touched=place in touched,
                 folder=self._folder(place[0]),
+                rewound=touched[place].rewound if place in touched else 0,
             )
             for place in newest
         ]

@@ -51,6 +51,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     exit: int | None
     error: str
+    rewound: int = 0
+    """The line that took its turn back; 0 where none did. What was done stays done."""
 
     @property
     def reason(self) -> str:
@@ -58,7 +60,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
         return named_in(self.error)
 
 
-_COLUMNS: Final = "owners.name, seq, turn, ts, kind, about, ok, code, error"
+_COLUMNS: Final = "owners.name, seq, turn, ts, kind, about, ok, code, error, acts.rewound"
 _FROM: Final = "from acts join owners on number = acts.owner"
 
 
@@ -129,7 +131,7 @@ def store(database: apsw.Connection, owner: int, acts: Iterable[tuple[Action, st
 
 
 class Done:
-    """What can be asked about it; rewound turns are left out."""
+    """What can be asked about it, also of rewound turns: their words were taken back, not this."""
 
     def __init__(self, database: apsw.Connection, owners: Iterable[int]) -> None:
         self._database = database
@@ -167,7 +169,7 @@ class Done:
             f" and ok and {self._whose} group by about order by max(ts) desc limit {most:d}",
             (program, self._owners),
         )
-        return [(_act(row[:9]), int(row[9])) for row in found]
+        return [(_act(row[:10]), int(row[10])) for row in found]
 
     def of_program(self, program: str, most: int) -> list[Act]:
         """Commands with a program, however they ended, the newest first."""
@@ -186,7 +188,7 @@ class Done:
             f" order by count(distinct acts.owner) desc, max(ts) desc limit {most:d}",
             (self._owners, least),
         )
-        return [(_act(row[:9]), int(row[9])) for row in found]
+        return [(_act(row[:10]), int(row[10])) for row in found]
 
     def touching(self, path: str, most: int) -> list[Act]:
         """What read or changed files whose path ends so, the newest first."""
@@ -202,7 +204,7 @@ class Done:
 
     @property
     def _whose(self) -> str:
-        return "acts.rewound = 0 and acts.owner in (select value from json_each(?))"
+        return "acts.owner in (select value from json_each(?))"
 
     def _select(self, where: str, values: Sequence[Any]) -> list[Act]:
         found = self._database.execute(
@@ -212,15 +214,5 @@ class Done:
 
 
 def _act(row: Sequence[Any]) -> Act:
-    session, seq, turn, ts, kind, about, ok, code, error = row
-    return Act(
-        session=session,
-        seq=seq,
-        turn=turn,
-        ts=ts,
-        kind=kind,
-        about=about,
-        ok=bool(ok),
-        exit=code,
-        error=error,
-    )
+    named = dict(zip(Act.__struct_fields__, row, strict=True))
+    return msgspec.convert(named, Act, strict=False)  # a database knows no truth values

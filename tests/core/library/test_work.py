@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindstone_tui.cli.main import run as run_verb
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import (
@@ -140,16 +141,26 @@ def test_files_that_changed_since_are_counted_and_nothing_is_said_where_it_canno
     assert sorted(hit.changed_since for hit in hits) == [0, 1]
 
 
-async def test_what_was_rewound_is_nobodys_work(home: Path, tmp_path: Path, work: WorkDone) -> None:
+async def test_what_was_done_in_a_rewound_turn_stays_done_and_is_marked(
+    home: Path, tmp_path: Path, work: WorkDone, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "kayak.py").write_text("paddle")
-    read = calls(("read_file", {"path": "kayak.py"}))
-    model = script(tmp_path, {"text": "Hello."}, read, {"text": "Done."})
-    async with on_stage(home, model=model, cwd=tmp_path) as stage:
+    done = calls(("read_file", {"path": "kayak.py"}), ("shell", {"command": "echo paddle"}))
+    model = script(tmp_path, {"text": "Hello."}, done, {"text": "Done."})
+    async with on_stage(home, model=model, cwd=tmp_path, approve="full-auto") as stage:
         await stage.say("hello")
         await stage.say("look at it")
-        assert [each.turn for each in work.about("kayak.py", 5) if each.touched] == [2]
+        (about,) = [each for each in work.about("kayak.py", 5) if each.touched]
+        assert (about.turn, about.rewound) == (2, 0)
         await stage.run("/rewind turn 1")
-        assert [each.turn for each in work.about("kayak.py", 5) if each.touched] == []
+        by = next(line.seq for line in stage.lines() if line.kind == "rewound")
+        (about,) = work.about("kayak.py", 5)
+        assert (about.turn, about.rewound, about.said) == (2, by, None)
+        (run,) = work.how("echo", 5)
+        assert (run.last.about, run.last.rewound) == ("echo paddle", by)
+        for verb in (["about", "kayak.py"], ["how", "echo"]):
+            assert run_verb(verb) == 0
+            assert f"rewound by #{by}" in capsys.readouterr().out
 
 
 @given(st.text(max_size=200))
