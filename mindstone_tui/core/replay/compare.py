@@ -331,15 +331,10 @@ def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[Co
 def probes_of_session(source: History) -> tuple[ComparisonProbe, ...]:
     """Questions drawn from any session: what was settled, what came of it, what it was about.
 
-    A rule that the user gave counts as a correction, a decision as a reason: those are what a
-    conversation turns on.
+    A decision counts as a reason; what corrects nothing, were it a rule, is a fact to be kept.
     """
     lines = [source.whole(one) for one in source.read() if isinstance(one, Line)]
-    families: dict[str, Family] = {
-        "rule": "correction",
-        "correction": "correction",
-        "decision": "why",
-    }
+    families: dict[str, Family] = {"correction": "correction", "decision": "why"}
     return tuple(
         ComparisonProbe(
             family=families.get(one.kind, "fact"),

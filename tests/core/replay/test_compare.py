@@ -37,6 +37,7 @@ from mindstone_tui.core.replay.compare import (
 from mindstone_tui.core.replay.playback import open_sample
 from mindstone_tui.core.replay.rehearsal import RehearsalOptions
 from mindstone_tui.core.transcript import History, Transcript
+from tests.builders import say, transcript_in
 from tests.core.context.stage import with_context
 from tests.core.replay.recorded import FAST, recorded
 from tests.faults import FULL
@@ -122,6 +123,24 @@ async def test_a_session_of_ones_own_is_asked_about_its_rules_and_decisions(home
     assert {"correction", "why", "fact"} >= {probe.family for probe in probes}
     assert any("8790" in expected for probe in probes for expected in probe.expects)
     assert [one.mode for one in found.modes] == list(MODES)
+
+
+def test_only_what_corrects_something_counts_as_a_correction(home: Path) -> None:
+    with closing(transcript_in(home)) as transcript:
+        for text in (
+            "The mail server is on port 2525.",
+            "For this task, never touch the migrations folder.",
+            "Remember that Otto owns billing.",
+            "No, the mail server is on port 1025, not 2525.",
+        ):
+            say(transcript, text, "Understood.")
+        with transcript.history() as history:
+            families = {probe.question: probe.family for probe in probes_of_session(history)}
+        assert list(families.values()) == ["fact", "fact", "correction"]
+        state = WindowState(through=transcript.head.seq)
+        transcript.append(Rewound(to_turn=3, state=state))
+        with transcript.history() as history:
+            assert {probe.family for probe in probes_of_session(history)} == {"fact"}
 
 
 async def test_what_was_rewound_is_neither_asked_for_nor_known(home: Path) -> None:
