@@ -18,7 +18,7 @@ from mindstone_tui.core.entries import Entry, Line, derived, standings, window
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, ToolError
 from mindstone_tui.core.language.replacement import replaces
 from mindstone_tui.core.language.sentences import parts_of
-from mindstone_tui.core.language.words import plain_words
+from mindstone_tui.core.language.words import plain_words, stopwords, tokens_of
 from mindstone_tui.core.memory import consolidation, notes, proposals
 from mindstone_tui.core.memory.files import digest, head_sections, parse, read_shelf, render
 from mindstone_tui.core.memory.notes import Note
@@ -376,6 +376,8 @@ class Memories:
                 continue
             words = " ".join(one.words.split())
             name = _TO_REMEMBER.sub("", words).strip(" .!:") or words
+            if stopwords().issuperset(tokens_of(name.lower())):
+                continue  # "remember it" says nothing by itself
             with contextlib.suppress(ToolError):
                 lines.append(self.take_note("learnings", name, by="person"))
             if not self.knows(words):
@@ -387,10 +389,9 @@ class Memories:
     def knows(self, text: str) -> bool:
         """Whether a memory says this, or a person was asked about it here, whatever they said."""
         remembered = (one.memory.body for one in read_shelf(self.agent).live)
-        proposed = (body_of(one) for one in self.proposals.values())
         answers = (line.entry for line in self.past.lines)
         not_kept = (one.words for one in answers if isinstance(one, derived.OfferAnswered))
-        known = (*remembered, *proposed, *not_kept)
+        known = (*remembered, *map(body_of, self.proposals.values()), *not_kept)
         return any(consolidation.say_the_same(text, one) for one in known)
 
     def _moment(self) -> str:

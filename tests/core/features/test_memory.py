@@ -616,3 +616,15 @@ async def test_what_a_person_does_not_want_kept_is_let_go(home: Path, tmp_path: 
         assert said not in written.partition("## Requests, word for word")[0]
         await stage.run("/consolidate")
         assert not stage.entries(MemoryProposed)
+
+
+async def test_a_wish_to_remember_needs_words_of_its_own_and_recalls_no_echo(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        for said in ("Remember it.", "Please remember this!", "remember that"):
+            await stage.say(said)
+        assert not stage.entries(MemoryProposed)
+        await stage.say("Remember that the freezer code is 99887.")
+        assert len(stage.entries(MemoryProposed)) == 1
+        assert not stage.entries(RecallInjected)
