@@ -17,9 +17,11 @@ from mindstone_tui.core.context import summary_call, window_view
 from mindstone_tui.core.entries import Entry, Line, derived, standings, window
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, ToolError
 from mindstone_tui.core.language.replacement import replaces
-from mindstone_tui.core.language.words import plain_words
+from mindstone_tui.core.language.sentences import parts_of
+from mindstone_tui.core.language.words import plain_words, stopwords, tokens_of
 from mindstone_tui.core.memory import consolidation, notes, proposals
 from mindstone_tui.core.memory.files import digest, head_sections, parse, read_shelf, render
+from mindstone_tui.core.memory.notes import Note
 from mindstone_tui.core.memory.proposals import (
     Decision,
     Proposal,
@@ -76,8 +78,12 @@ class RecentHistory:
         ]
 
     def _holds(self, line: Line) -> bool:
-        """Whether no rewind took it back; a verdict goes with the turn in which it was made."""
-        if isinstance(line.entry, derived.StatementSuperseded):
+        """Whether no rewind took it back; a verdict goes with the turn in which it was made.
+
+        One that follows from a decision about a memory stays, as the decision does.
+        """
+        entry = line.entry
+        if isinstance(entry, derived.StatementSuperseded) and entry.by not in self._decisions:
             return self._rewinds.of_place(line.seq, line.turn) is None
         return self._rewinds.of(line) is None
 
@@ -85,6 +91,10 @@ class RecentHistory:
     def was_rewound(self) -> bool:
         """Whether what the newest prompts said may have been taken back since."""
         return bool(self._rewinds)
+
+    @cached_property
+    def _decisions(self) -> set[int]:
+        return {line.seq for line in self._read if isinstance(line.entry, derived.MemoryDecided)}
 
     @cached_property
     def _rewinds(self) -> standings.Rewinds:
@@ -104,7 +114,7 @@ class RecentHistory:
         """Read anew if another surface wrote lines of these kinds; whether it did."""
         changed = everything or any(isinstance(line.entry, _KEPT) for line in lines)
         if changed:
-            for known in ("lines", "_rewinds", "_read"):
+            for known in ("lines", "_rewinds", "_decisions", "_read"):
                 self.__dict__.pop(known, None)
         return changed
 
@@ -192,6 +202,7 @@ class Memories:
             self.__dict__.pop(name, None)
         self.cited.clear()
         self.prevented.clear()
+        self._mark_doubted()
         if self.places.notes.exists():  # it is read by people, and tells what holds
             notes.write(self.places, self.notes)
 
@@ -215,19 +226,55 @@ class Memories:
         notes.write(self.places, self.notes)
         return line
 
-    def let_go(self, line: Line, text: str) -> bool:
-        """Note what a person's words make hold no more, among notes and proposals; if anything."""
-        gone = [note for note in self.notes if replaces(text, note.text)]
-        for note in gone:
-            self._write(derived.StatementSuperseded(statement=note.seq, by=line.seq))
-        if gone:
-            notes.write(self.places, [note for note in self.notes if note not in gone])
+    def let_go(self, line: Line, text: str) -> list[Line]:
+        """Note what a person's words make hold no more, among notes, proposals and memories.
+
+        A memory is the person's: it is marked, and its change is proposed. What was written.
+        """
+        written = self._drop([one for one in self.notes if replaces(text, one.text)], line.seq)
         refused = [one for one in self.waiting if replaces(text, body_of(one))]
         by = f"{derived.BY_CORRECTION}{line.seq}"
         for one in refused:
             no = derived.MemoryDecided(proposal=one.entry.proposal, decision="refused", by=by)
-            self._write(msgspec.structs.replace(no, words=body_of(one)))
-        return bool(gone or refused)
+            written.append(self._write(msgspec.structs.replace(no, words=body_of(one))))
+        changed = {one.entry.path: body_of(one) for one in refused if one.corrects}
+        for file, memory in ((each.file, each.memory) for each in read_shelf(self.agent).kept):
+            old = changed.get(f"memory/{file}", memory.body)
+            if replaces(text, old):
+                said = next(
+                    (part for part in parts_of(text) if replaces(part, old)), text[: notes.LONGEST]
+                )
+                stays = (row for row in old.split("\n") if not replaces(said, row))
+                name, body = one_line(said, _NAME_LENGTH), "\n".join([*stays, said.strip()])
+                draft = ProposalDraft(kind=memory.kind, name=name, text=body, file=file)
+                with contextlib.suppress(ContinuityError):
+                    why = f"corrected in line {line.seq}"
+                    written.append(self.propose(draft, (line.seq,), by=by, why=why)[0])
+        return written
+
+    def _drop(self, gone: Sequence[Note], by: int) -> list[Line]:
+        """Let notes go, because of what a line says."""
+        if gone:
+            self.notes = tuple(one for one in self.notes if one not in gone)
+            notes.write(self.places, self.notes)
+        verdicts = (derived.StatementSuperseded(statement=one.seq, by=by) for one in gone)
+        return [self._write(one) for one in verdicts]
+
+    def _mark_doubted(self) -> None:
+        """Mark the memories that a waiting correction of this session changes, and no others."""
+        own = f"{self.places.key}#"
+        doubts = {
+            one.entry.path: f"{own}{one.entry.sources[-1]}"
+            for one in self.waiting
+            if one.corrects
+            and proposals.same_words(
+                proposals.current_text(self.agent, one.entry.path), one.entry.before
+            )
+        }
+        for one in read_shelf(self.agent).memories:
+            mark, known = doubts.get(f"memory/{one.file}", ""), one.memory.doubted
+            if mark != known and (not known or known.startswith(own)):
+                proposals.doubt(self.agent, one.file, mark)
 
     def head_sections(self) -> tuple[tuple[window.Section, ...], tuple[str, ...]]:
         """What memory and notes add to the head of the prompt, and what does not fit."""
@@ -270,15 +317,9 @@ class Memories:
 
     def note_prevented(self, name: str) -> str:
         """A person says that a memory kept a mistake from happening again."""
-        found = next(
-            (
-                one
-                for one in read_shelf(self.agent).live
-                if name.casefold() in (one.file, one.memory.name.casefold())
-            ),
-            None,
-        )
-        if found is None:
+        live = read_shelf(self.agent).live
+        known = {one.memory.name.casefold(): one for one in live} | {one.file: one for one in live}
+        if (found := known.get(name.casefold())) is None:
             raise ContinuityError(f"There is no memory {name}.", "/memory lists them.")
         credit(self.agent, found.file, now=stamp(self._clock()), prevented=True)
         self.prevented.add(found.file)
@@ -335,6 +376,8 @@ class Memories:
                 continue
             words = " ".join(one.words.split())
             name = _TO_REMEMBER.sub("", words).strip(" .!:") or words
+            if stopwords().issuperset(tokens_of(name.lower())):
+                continue  # "remember it" says nothing by itself
             with contextlib.suppress(ToolError):
                 lines.append(self.take_note("learnings", name, by="person"))
             if not self.knows(words):
@@ -344,10 +387,12 @@ class Memories:
         return lines
 
     def knows(self, text: str) -> bool:
-        """Whether a memory says this, or it was proposed here, whatever was decided about it."""
+        """Whether a memory says this, or a person was asked about it here, whatever they said."""
         remembered = (one.memory.body for one in read_shelf(self.agent).live)
-        proposed = (body_of(one) for one in self.proposals.values())
-        return any(consolidation.say_the_same(text, known) for known in (*remembered, *proposed))
+        answers = (line.entry for line in self.past.lines)
+        not_kept = (one.words for one in answers if isinstance(one, derived.OfferAnswered))
+        known = (*remembered, *map(body_of, self.proposals.values()), *not_kept)
+        return any(consolidation.say_the_same(text, one) for one in known)
 
     def _moment(self) -> str:
         """When the question of this turn was asked.
@@ -385,6 +430,10 @@ class Memories:
         line = self._write(msgspec.structs.replace(entry, words=words, why=why, **hand))
         proposals.apply(self.agent, standing.entry, entry)
         self.proposals[proposal] = known
+        self._mark_doubted()
+        if decision in ("refused", "undone"):
+            asked = [n for n in self.notes if (n.by, n.category) == ("person", "learnings")]
+            self._drop([note for note in asked if note.text in words], line.seq)
         return line
 
     async def consolidate(
@@ -393,6 +442,7 @@ class Memories:
         """Review history after `since`; each piece is recorded before the next is read."""
         reviewer = consolidation.Reviewer(count=self._context.count, ask=ask, budget=budget)
         shelf = read_shelf(self.agent)
+        corrected = [one.entry.sources for one in self.proposals.values() if one.corrects]
         with self._context.transcript.history() as history:
             read = window_view.reader(history)
             head, rewinds = history.head.seq, rewinds_of(history)
@@ -412,6 +462,7 @@ class Memories:
                     )[1].entry.proposal
                     for one in piece.findings
                     if not self.knows(one.text)
+                    and not (one.kind == "lesson" and one.sources[-1:] in corrected)
                 ]
                 self._write(
                     derived.Consolidated(

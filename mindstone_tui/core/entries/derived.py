@@ -268,6 +268,8 @@ class OfferAnswered(TextEntry):
     offer: int
     """The line that offered it."""
     keep: bool
+    words: str = ""
+    """What was offered and is not kept."""
     why: str = ""
     how: str = ""
     seen: float = 0.0

@@ -95,10 +95,12 @@ class MemoryFeature(Feature):
         return None
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
-        """Let go of notes that were corrected, count the memories that the answer leaned on."""
+        """Let go of what was corrected, count the memories that the answer leaned on."""
+        told: list[AnyEvent] = []
         for line in turn.lines:
             said = line.entry.text if isinstance(line.entry, conversation.UserMessage) else ""
-            if is_correction(said) and self.memories.let_go(line, said):
+            if is_correction(said) and (written := self.memories.let_go(line, said)):
+                told += [event for each in written for event in announcements(each)]
                 self.session.read_anew()
         digested = (
             each.entry for each in turn.lines if isinstance(each.entry, derived.MemoryDigested)
@@ -106,7 +108,7 @@ class MemoryFeature(Feature):
         if turn.answer and (found := next(digested, None)) is not None:
             with contextlib.suppress(ContinuityError, EntryNotSaved):
                 self.memories.note_use(found, turn.question, turn.answer)
-        return ()
+        return told
 
     def forget(self) -> None:
         """Read notes, proposals and offers anew."""
@@ -264,24 +266,22 @@ class MemoryFeature(Feature):
         elif verb in ("", "list", "show"):
             elsewhere = {} if rest else await asyncio.to_thread(self._waiting_elsewhere)
             yield _shelf(memories, rest, elsewhere)
+        elif verb in (*DECISIONS, "edit", "add", "helped"):
+            raise WrongUse(f"`{argument}` needs to know what.")
         else:
-            alone = verb in (*DECISIONS, "edit", "add", "helped")
-            why = (
-                f"`{argument}` needs to know what"
-                if alone
-                else f"/memory does not know `{argument}`"
-            )
-            raise WrongUse(f"{why}.")
+            raise WrongUse(f"/memory does not know `{argument}`.")
 
 
 def _shelf(
     memories: Memories, name: str, elsewhere: Mapping[str, Sequence[ProposalState]]
 ) -> CommandPrinted:
     shelf = files.read_shelf(memories.agent)
-    chosen = [
-        one for one in shelf.live if not name or name.casefold() in one.memory.name.casefold()
+    asked = name.removeprefix("memory/").casefold()
+    chosen = [one for one in shelf.kept if asked in f"{one.memory.name}\n{one.file}".casefold()]
+    rows = [
+        f"{one.file:32} {one.memory.body if name else one.memory.name}{_doubt(one.memory)}"
+        for one in chosen
     ]
-    rows = [f"{one.file:32} {one.memory.body if name else one.memory.name}" for one in chosen]
     proposed = _each_once(shelf, {"": memories.waiting, **elsewhere})
     parts = ["\n".join(rows) or "Nothing is remembered."]
     if (waiting := [_proposed(one) for key, one in proposed if not key]) and not name:
@@ -299,6 +299,11 @@ def _shelf(
             ],
         },
     )
+
+
+def _doubt(memory: files.Memory) -> str:
+    session, _, line = memory.doubted.rpartition("#")
+    return f" (corrected in line {line} of {session}: decide)" if line else ""
 
 
 def _each_once(
@@ -401,12 +406,14 @@ class Offers:
             raise ContinuityError("Nothing waits to be kept or decided.", "/rules shows what was.")
         entry = self.made[seq].entry
         hand = self._context.by_hand(self.made[seq].since)
-        answered = derived.OfferAnswered(offer=seq, keep=keep, why=why, **hand)
+        words = " ".join(entry.text.split())
+        not_kept = "" if keep else words
+        answered = derived.OfferAnswered(offer=seq, keep=keep, words=not_kept, why=why, **hand)
         self._context.window.record(answered, self._context.transcript.last_turn)
+        self._memories.past.forget((), everything=True)
         self.made[seq] = msgspec.structs.replace(self.made[seq], keep=keep)
         if keep and entry.of_kind != "rule":
             filed = "decisions" if entry.of_kind == "decision" else "constraints"
-            words = " ".join(entry.text.split())
             note = derived.NoteTaken(category=filed, text=words, importance="high", by="person")
             self._memories.keep_note(note)
         return entry

@@ -89,6 +89,10 @@ class RecallFeature(Feature):
         """The passages worth bringing back for a message; None when nothing is good enough."""
         room = max(int(share / tokens.UNCALIBRATED) - _DELIMITERS - taken, 0)
         vacancy = vacancy_beside(self.context.window.fold, room, self.context.count)
+        # What was noted of a message is no answer to it.
+        after = self.context.transcript.head.seq + 1
+        turn = range(max((one.seq for one in vacancy.said), default=after), after)
+        vacancy = msgspec.structs.replace(vacancy, shown={*vacancy.shown, *turn})
         return await self.session.recall.gather(text, vacancy)
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:

@@ -309,6 +309,10 @@ class _Work:
                 self._register = msgspec.structs.replace(self._register, standing=kept)
                 left = tuple(one for one in state.learnings if one.seq != seq)
                 self._state = msgspec.structs.replace(state, learnings=left)
+            case derived.OfferAnswered(keep=False, words=words):
+                self._not_kept(words)
+            case derived.MemoryDecided(decision="refused" | "undone", words=words):
+                self._not_kept(words, "memory")
             case UserMessage(text=text):
                 self._hear(line)
                 self._state = _asked(state, text, line)
@@ -321,6 +325,12 @@ class _Work:
                 self._state = _cut_off(state, text, line)
             case derived.SummaryDerived():
                 self._state = msgspec.structs.replace(state, summary=line.seq)
+
+    def _not_kept(self, words: str, *kinds: statement.StatementKind) -> None:
+        """A person does not want words kept; what else they made of them, a rule say, stays."""
+        standing, no = self._register.standing, folded(words)
+        kept = (o for o in standing if folded(o.words) not in no or (kinds and o.kind not in kinds))
+        self._register = msgspec.structs.replace(self._register, standing=tuple(kept))
 
     def _end_task(self) -> None:
         """The task's own rules end with it, and promises; what the session settled stays."""

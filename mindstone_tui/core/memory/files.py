@@ -73,6 +73,8 @@ class Memory(Part):
     tags: tuple[str, ...] = ()
     supersedes: tuple[str, ...] = ()
     """File names of the memories that this one replaces."""
+    doubted: str = ""
+    """`SESSION#LINE` of a person's words that replace it, until they decide about the change."""
     extra: dict[str, Any] = {}
     """Keys of a newer version."""
 
@@ -103,6 +105,11 @@ class Shelf(Part):
 
     @property
     def live(self) -> tuple[Shelved, ...]:
+        """Those that hold: no other one replaces them, and nobody corrected them."""
+        return tuple(one for one in self.kept if not one.memory.doubted)
+
+    @property
+    def kept(self) -> tuple[Shelved, ...]:
         """Those that no other one replaces."""
         replaced = {(one.file, file) for one in self.memories for file in one.memory.supersedes}
         gone = {file for by, file in replaced if by != file}
@@ -342,14 +349,10 @@ def invariants(shelf: Shelf, budget: int, count: Count) -> Rendered:
 
 
 def _ruled(ruling: Sequence[Shelved], text: str, whole: int) -> Rendered:
-    left_out = tuple(one.file for one in ruling[whole:])
+    named = tuple(one.file for one in ruling)
+    told, left_out = named[:whole], named[whole:]
     warning = f"{len(left_out)} invariants do not fit their room" if left_out else ""
-    return Rendered(
-        text=text,
-        files=tuple(one.file for one in ruling[:whole]),
-        left_out=left_out,
-        warning=warning,
-    )
+    return Rendered(text=text, files=told, left_out=left_out, warning=warning)
 
 
 def _more(number: int) -> str:

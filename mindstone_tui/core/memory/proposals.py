@@ -17,7 +17,7 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core import disk, entries, patterns, redaction
-from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed
+from mindstone_tui.core.entries.derived import BY_CORRECTION, MemoryDecided, MemoryProposed
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
 from mindstone_tui.core.language.lists import lists_in
 from mindstone_tui.core.memory import files
@@ -80,6 +80,14 @@ def credit(places: AgentPlaces, file: str, *, now: str, prevented: bool = False)
     return counted
 
 
+def doubt(places: AgentPlaces, file: str, by: str) -> None:
+    """Mark a memory as corrected by a line, or as holding again; its words are not touched."""
+    path = path_of(places, f"memory/{file}")
+    marked = msgspec.structs.replace(files.parse(files.read_text(path)), doubted=by)
+    disk.replace_file(path, files.render(marked).encode())
+    write_index(places)
+
+
 def current_text(places: AgentPlaces, path: str) -> str:
     """The file as it is now; empty when there is none."""
     file = path_of(places, path)
@@ -101,7 +109,7 @@ def path_of(places: AgentPlaces, path: str) -> Path:
 
 
 def same_words(one: str, other: str) -> bool:
-    """Whether two texts of a memory say the same; how often it was used does not count."""
+    """Whether two texts of a memory say the same; its use and who doubts it do not count."""
     if one == other:
         return True
     try:
@@ -127,7 +135,7 @@ def with_counts_of(text: str, current: str) -> str:
 
 
 def _uncounted(memory: files.Memory) -> files.Memory:
-    return msgspec.structs.replace(memory, hits=0, prevented=0, last_applied="")
+    return msgspec.structs.replace(memory, hits=0, prevented=0, last_applied="", doubted="")
 
 
 Decision = Literal["approved", "edited", "refused", "undone"]
@@ -143,6 +151,8 @@ class ProposalDraft(entries.Part):
     kind: files.Kind
     name: str
     text: str
+    file: str = ""
+    """The memory that it changes; else the one of the same name, or a new one."""
 
 
 class Proposal(entries.Part):
@@ -163,6 +173,11 @@ class ProposalState(entries.Part):
     decision: Decision | Literal[""] = ""
     after: str = ""
     """The text that was agreed to."""
+
+    @property
+    def corrects(self) -> bool:
+        """Whether it was made because a person's words replace a memory."""
+        return self.entry.by.startswith(BY_CORRECTION)
 
 
 def propose(
@@ -185,8 +200,9 @@ def propose(
             f"A memory of {len(draft.text)} characters is too long.",
             f"Say it in at most {LONGEST_TEXT}, or keep it in a file of the project.",
         )
-    known = {one.memory.name.casefold(): one for one in files.read_shelf(places).live}
-    earlier = known.get(draft.name.strip().casefold())
+    kept = files.read_shelf(places).kept
+    known = {one.file: one for one in kept} | {one.memory.name.casefold(): one for one in kept}
+    earlier = known.get(draft.file or draft.name.strip().casefold())
     taken = frozenset(path.name for path in places.memory.glob("*.md"))
     file = earlier.file if earlier else files.file_name(draft.kind, draft.name, taken)
     memory = _memory(draft, sources, session, created, earlier.memory if earlier else None)
@@ -244,24 +260,17 @@ def _memory(
         raise ContinuityError(
             f"There is no kind of memory {draft.kind!r}.", f"Choose from {', '.join(files.KINDS)}."
         )
-    fresh = files.Memory(
+    known = earlier or files.Memory(name="", kind=draft.kind, body="", created=created)
+    here = known.sources if known.session == session else ()
+    return msgspec.structs.replace(
+        known,
         name=" ".join(for_terminal(draft.name).split()),
         kind=draft.kind,
         body=for_terminal(draft.text).strip(),
-        sources=tuple(sources),
+        sources=tuple(dict.fromkeys((*here, *sources))),
         session=session,
-        created=created,
-    )
-    if earlier is None:
-        return fresh
-    return msgspec.structs.replace(
-        fresh,
-        created=earlier.created,
-        hits=earlier.hits,
-        prevented=earlier.prevented,
-        last_applied=earlier.last_applied,
-        sources=tuple(dict.fromkeys((*earlier.sources, *sources))),
-        extra=earlier.extra,
+        # What was said of the old words.
+        **dict.fromkeys(("description", "invariant", "doubted"), ""),
     )
 
 

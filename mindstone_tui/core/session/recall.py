@@ -205,6 +205,8 @@ class SessionRecall:
             hit
             for hit in found.hits
             if f"{hit.passage.session} {hit.passage.entry}" not in self._dropped
+            # A note only repeats what was said; one that was let go repeats nothing.
+            and not (hit.passage.kind == "note_taken" and hit.passage.superseded)
         )
         return msgspec.structs.replace(found, hits=hits)
 

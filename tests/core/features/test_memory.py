@@ -518,3 +518,113 @@ async def test_a_wish_to_be_remembered_is_one_question_with_a_yes_and_a_no(
         ended, said = await stage.run("/keep")
         assert not ended.ok, "whoever went on has answered"
     assert [one.decision for one in stage.entries(MemoryDecided)] == ["approved", "refused"]
+
+
+async def test_a_memory_that_a_person_corrects_is_told_to_nobody_until_they_decide(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, OK, loop=True)
+    asked, other = "What is the freezer code?", SessionKey.parse("agent:default:other")
+
+    async def told() -> str:
+        async with on_stage(home, key=other, model=model) as stage:
+            await stage.say(asked)
+            return str(stage.requests()[-1])
+
+    folder = shelve(home, Memory(name="Freezer", kind="fact", body="The freezer code is 99887."))
+    words = (folder / "fact_0.md").read_text()
+    assert "99887" in await told()
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Hello.")
+        await stage.say("No, the freezer code is 11223, not 99887.")
+        await stage.rest()
+        assert "99887" not in await told()
+        await stage.run("/consolidate")
+        (proposed,) = stage.entries(MemoryProposed)
+        assert [one.proposal for one in stage.all(events.MemoryProposed)] == [proposed.proposal]
+        assert (proposed.path, proposed.before) == ("memory/fact_0.md", words)
+        _, listed = await stage.run("/memory")
+        line = proposed.sources[0]
+        assert f"Freezer (corrected in line {line} of {stage.places.key}: decide)" in listed
+        await stage.run("/rewind turn 1")
+        assert (folder / "fact_0.md").read_text() == words, "a rewind lifts the mark"
+        assert "99887" in await told()
+        await stage.run("/restore turn 2")
+        assert "99887" not in await told()
+        await stage.say("No, the freezer code is 44556, not 11223.")
+        await stage.rest()
+        _, waiting = stage.entries(MemoryProposed)
+        _, listed = await stage.run("/memory")
+        assert "44556" in listed
+        assert "+No, the freezer code is 11223" not in listed, "it was corrected, too"
+        assert (await stage.run(f"/memory refuse {waiting.proposal}"))[0].ok
+        assert "99887" in await told(), "the person says that it holds"
+        await stage.say("No, the freezer code is 31337, not 99887.")
+        await stage.rest()
+        assert (await stage.run(f"/memory approve {stage.entries(MemoryProposed)[-1].proposal}"))[0]
+        found = await told()
+        assert "the freezer code is 31337" in found
+        assert "The freezer code is 99887." not in found
+
+
+async def test_a_memory_is_shown_by_the_name_of_its_file(home: Path, tmp_path: Path) -> None:
+    shelve(home, Memory(name="Freezer", kind="fact", body="The freezer code is 99887."))
+    async with on_stage(home, model=script(tmp_path, OK)) as stage:
+        for name in ("fact_0.md", "memory/fact_0.md", "freezer"):
+            assert "code is 99887" in (await stage.run(f"/memory show {name}"))[1]
+
+
+@pytest.mark.parametrize("undone", [False, True])
+async def test_what_a_person_does_not_want_remembered_is_no_note_and_no_constraint(
+    home: Path, tmp_path: Path, undone: bool
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.run("/task start First")
+        await stage.say("Never push to main.")
+        await stage.run("/consolidate")
+        (rule,) = stage.entries(MemoryProposed)
+        await stage.run(f"/memory refuse {rule.proposal}")
+        assert "Never push to main." in (await stage.run("/task show"))[1], "it is a rule here"
+        await stage.say("Remember that Noor owns search.")
+        assert "Noor" in (await stage.run("/task show"))[1]
+        proposed = stage.entries(MemoryProposed)[-1]
+        await stage.say("Hello.")
+        if undone:
+            await stage.run(f"/memory approve {proposed.proposal}")
+        verb = "undo" if undone else "refuse"
+        assert (await stage.run(f"/memory {verb} {proposed.proposal}"))[0].ok
+        for rewound in (False, True):
+            if rewound:
+                await stage.run("/rewind turn 2")
+            assert "Noor" not in (await stage.run("/notes"))[1]
+            assert "Noor" not in (await stage.run("/task show"))[1]
+        await stage.say("Who owns search?")
+        assert not any("note (learnings)" in str(one) for one in stage.requests()[-1])
+    assert "Noor" not in stage.places.notes.read_text()
+
+
+async def test_what_a_person_does_not_want_kept_is_let_go(home: Path, tmp_path: Path) -> None:
+    said = "For this task, never touch the migrations folder."
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.run("/task start First")
+        await stage.say(said)
+        assert said in (await stage.run("/task show"))[1]
+        assert (await stage.run("/keep no"))[1] == f"Not kept: {said}"
+        assert said not in (await stage.run("/task show"))[1]
+        await stage.run("/handoff write")
+        written = (await stage.run("/handoff show"))[1]
+        assert said not in written.partition("## Requests, word for word")[0]
+        await stage.run("/consolidate")
+        assert not stage.entries(MemoryProposed)
+
+
+async def test_a_wish_to_remember_needs_words_of_its_own_and_recalls_no_echo(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        for said in ("Remember it.", "Please remember this!", "remember that"):
+            await stage.say(said)
+        assert not stage.entries(MemoryProposed)
+        await stage.say("Remember that the freezer code is 99887.")
+        assert len(stage.entries(MemoryProposed)) == 1
+        assert not stage.entries(RecallInjected)
