@@ -134,6 +134,10 @@ class LineQuestions:
         """Whether any waits for an answer."""
         return bool(self._open)
 
+    def asks(self, call: str) -> bool:
+        """Whether this one does."""
+        return any(asked.call == call for asked in self._open)
+
     def settle(self, call: str) -> None:
         """It was answered, here or elsewhere, or its turn is over."""
         first = self._open[:1]
@@ -257,8 +261,8 @@ class LineChat:
         self._at_end = False
         self._pasted = False
         """Whether the newest message was pasted, as far as lines tell."""
-        self._until = ""
-        """The call after whose answer it is over, unless its turn goes on here."""
+        self._until = ("", "")
+        """The call after whose answer it is over, unless its turn goes on here; when it asked."""
         self._goes_on = ""
         """The same call, where it does: its program has ended."""
         self._quit = False
@@ -266,7 +270,7 @@ class LineChat:
         """How the last turn ended, as an exit code."""
 
     async def run(
-        self, only: str = "", until: str = "", *, how: str = "", seen: float = 0.0
+        self, only: str = "", until: tuple[str, str] = ("", ""), *, how: str = "", seen: float = 0.0
     ) -> int:
         """Take lines until there are no more, then finish; how the last turn ended.
 
@@ -278,16 +282,16 @@ class LineChat:
         try:
             if only:
                 self._talk.command(only, how=how, seen=seen)
-            if only or until:
+            if only or until[0]:
                 self._questions.kept = ""
                 await self._finish(drawing)
-            while not (only or until or self._quit or drawing.done()):
+            while not (only or until[0] or self._quit or drawing.done()):
                 if (line := await self._next()) is None:
                     break
                 await self._say(line, drawing)
         finally:
             hearing.cancel()
-            if until and sys.stdin.isatty():  # half a word is not for the shell
+            if until[0] and sys.stdin.isatty():  # half a word is not for the shell
                 termios.tcflush(sys.stdin, termios.TCIFLUSH)
             await self._talk.close()
             await drawing
@@ -366,16 +370,18 @@ class LineChat:
                 self._printer.show(event)
         match event:
             case ev.TurnStarted(resumed=True):
-                self._goes_on, self._until = self._until, ""
+                self._goes_on, self._until = self._until[0], ("", "")
             case ev.ToolAnswered(call=call) | ev.ToolStarted(call=call) | ev.ToolEnded(call=call):
-                self._questions.settle(call)
-                if call == self._until:
+                if call == self._until[0]:
+                    if self._questions.asks(call):  # what was entered here came to nothing
+                        self.code = ExitCode.FAILED
                     self._finished.set()
                 elif call == self._goes_on:
                     self._goes_on = ""
                     hint(
                         "The program that asked has ended: its turn goes on here. Ctrl+C stops it."
                     )
+                self._questions.settle(call)
             case ev.CommandEnded(ok=ok, exit_code=code):
                 self.code = code or (ExitCode.DONE if ok else ExitCode.FAILED)
                 self._finished.set()
@@ -385,6 +391,8 @@ class LineChat:
 
     def _ask(self, event: ev.ToolAsked) -> None:
         """Ask the person, if there is one; otherwise decline what a turn of our own asks."""
+        if self._until[0] and self._until != (event.call, event.since):
+            return  # whoever came for one answer gives no other
         self._printer.end_line()
         if self._interactive and not self._at_end:
             self._questions.ask(event)

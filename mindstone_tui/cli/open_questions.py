@@ -80,15 +80,21 @@ def _meant(words: list[str], found: list[OpenQuestion]) -> tuple[OpenQuestion, b
     return question, word == "yes"
 
 
-def _folder_of(question: OpenQuestion) -> str | None:
-    """Where its session is opened: there a yes begins what it was given for."""
-    folder = question.call if question.kind == "trust" else question.folder
-    return folder if Path(folder).is_dir() else None
+def _folder_of(question: OpenQuestion, *, allowed: bool) -> str | None:
+    """Where its session is opened: there a yes begins what it was given for, and nowhere else."""
+    if question.folder and Path(question.folder).is_dir():
+        return question.folder
+    if not allowed:
+        return None
+    raise UsageError(
+        f"{question.folder or 'The folder in which it was asked'} is not there any more.",
+        f"`mindstone chat -s {question.session}` goes on with the session where you are.",
+    )
 
 
 async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
     """Decide it in its session, a yes after everything was shown; what became of it."""
-    is_approval = question.kind == "approval"
+    is_approval, folder = question.kind == "approval", _folder_of(question, allowed=allowed)
     # Typed into a shell: nothing came into view here.
     given = events.Answer(allowed=False, how="typed waiting answer no", seen=-1.0)
     if allowed and not is_approval:
@@ -103,32 +109,24 @@ async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
         asks=allowed,
         wait=False,
         follow=allowed,
-        cwd=_folder_of(question),
+        cwd=folder,
     )
     chat = line_chat.LineChat(talk, line_chat.read_line, interactive=allowed)
     if allowed and is_approval:  # shown there, as any question of another surface
-        return await chat.run(until=question.call)
+        still = {each.mark for each in WaitingRoom(options.places()).look()}
+        if question.mark not in still:  # the answer to it came before anybody here listened
+            return await chat.run(only=f"/answer {question.mark}")
+        return await chat.run(until=(question.call, question.since))
     only = f"{question.command(yes=allowed)} {why}".strip()
     return await chat.run(only=only, how=given.how, seen=given.seen)
 
 
 async def _agreed(question: OpenQuestion) -> events.Answer:
     """Show what is no question about a tool, and take the first whole word that is entered."""
-    title, _, body = question.shown.partition("\n")
-    asked = events.ToolAsked(
-        turn=question.turn,
-        call=question.call,
-        name=question.name,
-        risk=question.kind,
-        shown=exact(body or title),
-        digest="",
-        why=question.sentence(datetime.now(UTC)),
-        scopes=(events.AskedScope(scope="once", label="Allow it"),),
-    )
     given: list[events.Answer] = []
     questions = line_chat.LineQuestions(lambda call, answer: given.append(answer))
     questions.kept = ""
-    questions.ask(asked)
+    questions.ask(question.as_asked(datetime.now(UTC)))
     while not given and (line := await line_chat.read_line()):
         questions.take(line)
     return given[0] if given else events.Answer(allowed=False)

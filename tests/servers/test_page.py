@@ -440,7 +440,7 @@ async def test_a_question_on_a_closed_page_is_named_to_who_waits_and_can_be_decl
             flag = ("--decline",) if how == "a flag" else ()
             run = await AtTerminal("-q", "hello", *flag).__aenter__()
             line = await run.told(named)
-            assert '`mindstone run -s main "/answer no"` declines it.' in line
+            assert '`mindstone run -s main "/answer no #' in line
             assert "any more" not in line
         if how == "a command":
             await run.told("nobody looks at it there any more")

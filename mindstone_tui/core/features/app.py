@@ -12,7 +12,7 @@ import msgspec
 
 from mindstone_tui.core import disk, errors, transcript
 from mindstone_tui.core.events import Answer, AnyEvent, CommandPrinted, ScreenAsked
-from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom, in_short
+from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom, in_short, mark_in
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, one_line
@@ -46,26 +46,34 @@ class AppFeature(Feature):
         """Show what another program's turn in this session waits to be told, or answer it.
 
         `no` declines, from anywhere; the model is told why. `yes` allows it once, and counts only
-        where questions are shown: in the app, the line chat, the page or an editor.
+        where questions are shown: in the app, the line chat, the page or an editor. There the one
+        that is meant is named by its mark, as it is listed.
         """
-        word, _, why = argument.partition(" ")
-        if word not in ("", "yes", "no"):
+        shown, given_word = mark_in(argument)
+        word, _, rest = given_word.partition(" ")
+        mark, why = mark_in(rest) if word else (shown, "")
+        if word not in ("", "yes", "no") or (shown and word):
             raise WrongUse(f"`{argument}` is no answer.")
         if word == "yes" and not self.context.permissions.asks:
             raise errors.UsageError(
                 "A yes is for somebody who saw the question.",
                 "Answer it in the app, the line chat or on the page; /answer no declines it here.",
             )
-        given = Answer(allowed=word == "yes", why=why.strip()) if word else None
-        now = datetime.now(UTC)
+        # Where questions are shown, the next one may be there before the word for the last is.
+        in_doubt = bool(word) and not mark and self.context.permissions.asks
+        decides = bool(word) and not in_doubt
+        given = Answer(allowed=word == "yes", why=why) if decides else None
+        now, here = datetime.now(UTC), str(self.session.key)
         told = [
             f"{'Allowed once' if word == 'yes' else 'Declined'}: {one_line(each.what, 200)}"
-            if word
-            else f"{each.sentence(now)}\n{exact(each.what)}"
-            for each in self.session.answer(given)
+            if decides
+            else f"{each.sentence(now)}\n{exact(each.what)}\n{each.how(here)}"
+            for each in self.session.answer(given, mark)
         ]
+        if told and in_doubt:
+            told.insert(0, "Nothing is decided: name the question that is meant.")
         text = "\n".join(told) or "Nothing waits for an answer."
-        yield CommandPrinted(command="answer", text=text)
+        yield CommandPrinted(command="answer", text=text, ok=not (told and in_doubt))
 
     def left_open(self) -> Sequence[str]:
         """How much waits for a decision, in any session."""

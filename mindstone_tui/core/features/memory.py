@@ -27,6 +27,7 @@ from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.rules import RulesFeature, told
 from mindstone_tui.core.language.intent import is_correction
+from mindstone_tui.core.library.open_questions import check_mark, mark_in, mark_of
 from mindstone_tui.core.memory import consolidation, files
 from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, ProposalState, diff
 from mindstone_tui.core.recall.inject import queries
@@ -194,10 +195,11 @@ class MemoryFeature(Feature):
         What is kept stands in every prompt of this session, in your words; a memory is kept for
         all. What is not kept is not asked about again in the same form.
         """
-        word, _, why = argument.partition(" ")
-        keep, why = word in ("", "yes"), why.strip()
+        word, _, rest = argument.partition(" ")
+        keep, (mark, why) = word in ("", "yes"), mark_in(rest)
         if word not in ("", "yes", "no") or (keep and why):
             raise WrongUse(f"/keep does not know `{argument}`.")
+        check_mark(mark, self.offers.mark, "What is offered", "`mindstone waiting` lists it")
         if (proposed := self._just_proposed()) is not None and self.offers.waiting is None:
             name, words = proposed.entry.proposal, body_of(proposed)
             self.memories.decide(name, "approved" if keep else "refused", by="person", why=why)
@@ -386,6 +388,12 @@ class Offers:
         turn = self._context.transcript.last_turn
         here = [seq for seq, one in self.made.items() if one.keep is None and one.turn == turn]
         return here[-1] if here else None
+
+    @property
+    def mark(self) -> str:
+        """What an answer names that offer by."""
+        seq = self.waiting
+        return "" if seq is None else mark_of(str(seq), self.made[seq].since)
 
     def offer(self, asked: Line, text: str) -> Sequence[Line]:
         """Offer to keep a sentence of a message, if one sounds settled and may be asked about."""

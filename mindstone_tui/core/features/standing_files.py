@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from mindstone_tui.core.agent.hooks import shown
 from mindstone_tui.core.agent.system_prompt import SystemPrompt, cut_sections, standing_context
 from mindstone_tui.core.entries.store import ProjectTrusted, TrustAsked
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.features.rules import RulesFeature
-from mindstone_tui.core.library.open_questions import LOOKED_BACK
+from mindstone_tui.core.library.open_questions import (
+    LOOKED_BACK,
+    check_mark,
+    content_of,
+    mark_in,
+    mark_of,
+)
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.text import plural
-from mindstone_tui.core.tools.hooks import read_hooks
 from mindstone_tui.core.tools.trust import ProjectInstructions
 
 
@@ -60,29 +64,22 @@ class StandingFeature(Feature):
         Trust is given to the exact content: when a byte changes, it is asked for again. A turn that
         runs hears of it with its next request.
         """
-        word, _, why = argument.partition(" ")
+        word, _, rest = argument.partition(" ")
+        mark, why = mark_in(rest)
         if word not in ("", "yes", "no") or (why and word != "no"):
             raise WrongUse(f"/trust does not know `{argument}`.")
         found = self.session.project.instructions()
+        now = mark_of(str(found.folder), found.digest)
+        check_mark(mark, now, f"What is to be trusted in {found.folder}", "`/trust` there shows it")
         if word == "no" or (word and found.state != "none"):
-            self._decide(found, trusted=word == "yes", why=why.strip())
+            self._decide(found, trusted=word == "yes", why=why)
         found = self.session.project.show()
         if found.state == "none":
             yield CommandPrinted(
                 command="trust", text="This folder has no instructions for the model."
             )
             return
-        files = "\n\n".join(
-            f"── {each.path} ({each.raw_size:,} bytes)\n{each.text}"
-            for each in found.files
-            if each.kind != "hooks"
-        )
-        hooks = [
-            hook for each in found.of("hooks") for hook in read_hooks(each.data, "project", "")[0]
-        ]
-        if hooks:
-            run = "run" if found.state == "trusted" else "would run"
-            files += f"\n\n── These commands {run}, in the sandbox:\n{shown(hooks)}"
+        files = content_of(found, "run" if found.state == "trusted" else "would run")
         how = (
             "`/trust yes` lets it be read."
             if found.state != "trusted"

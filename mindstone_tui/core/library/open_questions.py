@@ -7,6 +7,7 @@ became of them. Who takes the turn is known from its lease.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core import disk, errors, paths, patterns, text, transcript
+from mindstone_tui.core import disk, errors, events, paths, patterns, text, transcript
 from mindstone_tui.core.entries import Line, ToolCall, derived, standings, store
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
+    SessionOpened,
     ToolAnswered,
     ToolApproved,
     ToolAsked,
@@ -28,7 +30,15 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.events.narrate_entry import surface_of
 from mindstone_tui.core.library.lease import Holder, Lease
 from mindstone_tui.core.numbers import ago
-from mindstone_tui.core.tools.trust import TrustFile
+from mindstone_tui.core.tools.hooks import read_hooks
+from mindstone_tui.core.tools.trust import (
+    Looking,
+    ProjectInstructions,
+    Told,
+    TrustFile,
+    read_told,
+)
+from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript.directory import lately_used
 
 LOOKED_BACK: Final = 2_000
@@ -45,14 +55,35 @@ _STEP: Final = patterns.pattern_of(
 )
 _MOST: Final = 50
 LONGEST_STEP: Final = 300
+_CHANGED: Final = "What they say changed since it was asked: look again, with `/trust` there."
 _DECIDED_BY: Final = {
-    "approval": ("/answer yes", "/answer no"),
+    "approval": ("/answer yes {mark}", "/answer no {mark}"),
     "memory": ("/memory approve {call}", "/memory refuse {call}"),
-    "plan": ("/plan approve", "/plan refuse"),
-    "trust": ("/trust yes", "/trust no"),
-    "offer": ("/keep yes", "/keep no"),
+    "plan": ("/plan approve {mark}", "/plan refuse {mark}"),
+    "trust": ("/trust yes {mark}", "/trust no {mark}"),
+    "offer": ("/keep yes {mark}", "/keep no {mark}"),
 }
 """The slash command for a yes and for a no."""
+_MARK: Final = patterns.pattern_of(r"#[0-9a-f]{8}")
+
+
+def mark_of(*parts: str) -> str:
+    """What a decision names the very thing by that was shown: it counts for nothing else."""
+    return "#" + hashlib.sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def mark_in(argument: str) -> tuple[str, str]:
+    """The mark that words begin with, if they do, and the rest of them."""
+    first, _, rest = argument.strip().partition(" ")
+    return (first, rest.strip()) if _MARK.fullmatch(first) else ("", argument.strip())
+
+
+def check_mark(mark: str, now: str, what: str, look: str) -> None:
+    """Raise where a decision names something else than what waits now; without a mark it may."""
+    if mark not in ("", now):
+        raise errors.NotAllowed(
+            f"{what} changed since it was asked about; nothing was decided.", f"Look again: {look}."
+        )
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +95,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     call: str
     """What an answer names: a call, a proposal, a folder."""
     digest: str = ""
-    """Of what a folder says: it is asked about again when that changes."""
+    """Of what a folder says or a plan wants: it is asked about again when that changes."""
     name: str
     risk: str = ""
     shown: str
@@ -92,6 +123,11 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.session} {self.call} {self.since}"
 
     @property
+    def mark(self) -> str:
+        """What an answer names it by, so that it decides this and nothing that came after it."""
+        return mark_of(self.call, self.digest or self.since)
+
+    @property
     def what(self) -> str:
         """Exactly what is asked about: a command without its title."""
         title, _, body = self.shown.partition("\n")
@@ -117,7 +153,23 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     def command(self, *, yes: bool) -> str:
         """The slash command that decides it in its session."""
-        return _DECIDED_BY[self.kind][not yes].format(call=self.call)
+        return _DECIDED_BY[self.kind][not yes].format(call=self.call, mark=self.mark)
+
+    def as_asked(self, now: datetime) -> events.ToolAsked:
+        """What is no question about a tool, put like one."""
+        title, _, body = self.shown.partition("\n")
+        where = f" It would work in {self.folder}." if self.kind == "plan" else ""
+        return events.ToolAsked(
+            turn=self.turn,
+            call=self.call,
+            name=self.name,
+            risk=self.kind,
+            shown=text.exact(body or title),
+            digest=self.digest,
+            why=self.sentence(now) + where,
+            scopes=(events.AskedScope(scope="once", label="Allow it"),),
+            since=self.since,
+        )
 
     @property
     def remedy(self) -> str:
@@ -128,7 +180,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
                 f"Say `go on` in {name}, or give the command again: it is asked again where it is "
                 "still wanted."
             )
-        return f'`mindstone run -s {name} "/answer no"` declines it.'
+        return f'`mindstone run -s {name} "{self.command(yes=False)}"` declines it.'
 
     def how(self, here: str = "") -> str:
         """How whoever reads the list, in a session or (nowhere) on the command line, decides it."""
@@ -206,6 +258,14 @@ def question_in(
     return _proposal(str(lease.key), line, unattended=unattended, gone=gone, **asked)
 
 
+def begun_in(history: transcript.History) -> str:
+    """The folder in which a session was begun; empty where its history does not say that."""
+    with contextlib.suppress(errors.NoSuchEntry):
+        opened = history.line(0).entry
+        return opened.folder if isinstance(opened, SessionOpened) else ""
+    return ""
+
+
 def waiting_in(home: paths.Places, places: paths.SessionPlaces) -> list[OpenQuestion]:
     """What waits in one session, oldest first."""
     session = str(places.key)
@@ -213,6 +273,7 @@ def waiting_in(home: paths.Places, places: paths.SessionPlaces) -> list[OpenQues
         every = list(history.newest(_KINDS, LOOKED_BACK))
         lines = standings.not_rewound(every)[::-1]
         found = _plans(session, lines, history)
+        folder = begun_in(history)
         asked = still_open(lines)
         left = left_waiting(history.turn(asked[-1].turn)) if asked else None
     found += [*_proposed(session, lines), *_offered(session, lines)]
@@ -224,6 +285,7 @@ def waiting_in(home: paths.Places, places: paths.SessionPlaces) -> list[OpenQues
         for line in asked:
             waits = left is not None and left.seq == line.seq
             found.append(question_in(line, lease, gone=free and not waits, left=free))
+    found = [one if one.folder else msgspec.structs.replace(one, folder=folder) for one in found]
     return sorted(found, key=lambda one: one.since)
 
 
@@ -329,13 +391,31 @@ def _plans(session: str, lines: Iterable[Line], history: transcript.History) -> 
     if made is None:
         return []
     if isinstance(made.entry, derived.PlanChanged):
-        said = ["\n".join(f"{at}. {step}" for at, step in enumerate(made.entry.steps, 1))]
+        steps = made.entry.steps
+        said = ["\n".join(f"{at}. {step}" for at, step in enumerate(steps, 1))]
     else:
         turn = [history.whole(line).entry for line in history.turn(made.turn)]
         said = [entry.text for entry in turn if isinstance(entry, AssistantMessage)]
+        steps = steps_of(said[-1]) if said else ()
+    asked = {"kind": "plan", "call": "plan", "digest": "\n".join(steps)}
     shown = "\n".join(["A plan", *said])
-    asked = _proposal(session, made, kind="plan", call="plan", shown=shown)
-    return [asked] if said and steps_of(said[-1]) else []
+    return [_proposal(session, made, shown=shown, **asked)] if steps else []
+
+
+def content_of(found: ProjectInstructions | Told, run: str = "would run") -> str:
+    """All that a folder wants to tell the model, and the commands of its hooks."""
+    from mindstone_tui.core.agent.hooks import shown  # a list of questions needs no turn
+
+    files = "\n\n".join(
+        f"── {each.path} ({each.raw_size:,} bytes)\n{each.text}"
+        for each in found.files
+        if each.kind != "hooks"
+    )
+    data = [each.data for each in found.files if each.kind == "hooks"]
+    hooks = [hook for each in data for hook in read_hooks(each, "project", "")[0]]
+    if hooks:
+        files += f"\n\n── These commands {run}, in the sandbox:\n{shown(hooks)}"
+    return files
 
 
 def _untrusted(home: paths.Places, session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
@@ -347,9 +427,11 @@ def _untrusted(home: paths.Places, session: str, lines: Iterable[Line]) -> list[
             case store.TrustAsked(folder=folder, digest=digest, files=files):
                 waiting.pop(folder, None)
                 if trust.digest(Path(folder)) != digest and Path(folder).is_dir():
-                    shown = f"Trust in {folder}\n" + "\n".join(files)
+                    told = read_told(Workspace((Path(folder),)), Looking(Path(folder)))
+                    says = content_of(told) if told.digest == digest else _CHANGED
+                    shown = "\n".join([f"Trust in {folder}", *files, says])
                     asked = {"kind": "trust", "call": folder, "digest": digest, "shown": shown}
-                    waiting[folder] = _proposal(session, line, **asked)
+                    waiting[folder] = _proposal(session, line, folder=folder, **asked)
             case store.ProjectTrusted(folder=folder):
                 waiting.pop(folder, None)
     return list(waiting.values())

@@ -251,17 +251,33 @@ class SharedQuestions:
         return [open_questions.question_in(line, lease) for line in self._elsewhere.values()]
 
     def answer_all(
-        self, lease: Lease, give: Callable[[str, Answer], None], answer: Answer | None
+        self, lease: Lease, give: Callable[[str, Answer], None], answer: Answer | None, mark: str
     ) -> list[open_questions.OpenQuestion]:
-        """What a turn elsewhere waits with; an answer is given to each of it."""
+        """What a turn elsewhere waits with; an answer is given to each of it, or to the one named.
+
+        Raises with who was first where that one waits no longer.
+        """
         self.find()
-        found = self.open(lease)
+        found = [each for each in self.open(lease) if mark in ("", each.mark)]
+        if mark and not found:
+            raise MindstoneError(TOO_LATE, self._who_was_first(mark))
         if answer is not None:
             for question in found:
                 hand = self._context.by_hand(question.since)
                 given = msgspec.structs.replace(answer, asked=question.since, **hand)
                 give(question.call, given)
         return found
+
+    def _who_was_first(self, mark: str) -> str:
+        """Where and how a question of the newest turn was answered that is named by its mark."""
+        turn = self._newest_turn()
+        for asked in turn:
+            if _call_of(asked) and open_questions.mark_of(_call_of(asked), asked.ts) == mark:
+                for line in turn:
+                    given = line.entry
+                    if isinstance(given, ToolAnswered) and open_questions.is_answered(asked, given):
+                        return str(narrate.describe_line(line)).lstrip("· ")
+        return "`/waiting` lists what is."
 
     def stop(
         self, lease: Lease, give: Callable[[str, Answer], None], why: str, how: str = ""
@@ -272,7 +288,7 @@ class SharedQuestions:
         for call, since in self._context.questions.waiting.items():
             hand = self._context.by_hand(since)
             give(call, msgspec.structs.replace(no, asked=since, **hand))
-        self.answer_all(lease, give, no)
+        self.answer_all(lease, give, no, "")
 
     async def have_lease(self, lease: Lease, catch_up: Callable[[], None], *, wait: bool) -> None:
         """Have the right to a turn; while it is waited for, say what its holder waits for.

@@ -98,7 +98,8 @@ class SessionServices:
         """What the project's settings asked for and did not get, in a sentence."""
         self.on_vectors: Callable[[int], None] = lambda by_words: None
         """Hears how many passages are found by words only so far, while vectors are made."""
-        self.answer: Callable[[events.Answer | None], list[OpenQuestion]] = lambda answer: []
+        self.answer: Callable[[events.Answer | None, str], list[OpenQuestion]]
+        self.answer = lambda answer, mark: []
         """Answers what another program's turn waits with; the session's own, once there is one."""
         self._tidying: asyncio.Task[None] | None = None
         self._told: set[str] = set()
