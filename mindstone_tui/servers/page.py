@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -19,7 +20,7 @@ from mindstone_tui.core import entries, errors, paths, transcript
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.standings import Standings
-from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom
+from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom, begun_in
 from mindstone_tui.servers import lookup, page_items, wire
 
 if TYPE_CHECKING:
@@ -48,8 +49,10 @@ _BEAT: Final = 15.0
 class PageRoom:
     """One session that browsers have open, and all of them that look at it."""
 
-    def __init__(self, conversation: api.Conversation, home: api.Home) -> None:
+    def __init__(self, conversation: api.Conversation, home: api.Home, lost: str) -> None:
         self.conversation = conversation
+        self.lost = lost
+        """The folder in which the session was begun, if that is not there any more."""
         self._places = home.places.session(paths.SessionKey.parse(conversation.session))
         self.readers: set[asyncio.Queue[page_items.Item | None]] = set()
         self.asked: dict[str, ev.ToolAsked] = {}
@@ -265,22 +268,42 @@ class Page:
         key = str(self._home.key(session))
         async with self._opening:
             if key not in self._rooms:
+                folder, lost = await asyncio.to_thread(self._begun_in, key)
                 conversation = await api.connect(
-                    key, home=self._home, channel=page_items.CHANNEL, asks=True
+                    key,
+                    home=self._home,
+                    cwd=folder,
+                    channel=page_items.CHANNEL,
+                    asks=True,
                 )
-                self._rooms[key] = PageRoom(conversation, self._home)
+                self._rooms[key] = PageRoom(conversation, self._home, lost)
             room = self._rooms[key]
             room.used = asyncio.get_running_loop().time()
             return room
+
+    def _begun_in(self, session: str) -> tuple[str | None, str]:
+        """The folder in which a session goes on, its own or else ours; its own if that is gone."""
+        places = self._home.places.session(paths.SessionKey.parse(session))
+        if not places.transcript.exists():
+            return None, ""
+        with transcript.History(places) as history:
+            folder = begun_in(history)
+        return (folder or None, "") if Path(folder).is_dir() else (None, folder)
 
 
 def _send(room: PageRoom, told: dict[str, Any]) -> None:
     text = wire.bounded(str(told.get("text", "")))
     if not text.strip():
         raise errors.UsageError("There is nothing to send.", "Say something.")
+    if room.lost:
+        raise errors.UsageError(
+            f"This session works in {room.lost}, which is not there.",
+            f"`mindstone chat -s {room.conversation.session}` goes on with it in another folder.",
+        )
     line = text.strip()
     if line.startswith("/") and "\n" not in line:
-        room.conversation.command(line)
+        how, seen = page_items.hand_of(told)
+        room.conversation.command(line, how=how, seen=seen)
     else:
         room.conversation.send(text)
 

@@ -147,6 +147,7 @@ def question(asked: ev.ToolAsked) -> Item:
         "diff": told.diff,
         "channel": asked.channel,
         "since": asked.since,
+        "folder": asked.folder,
         "options": [*options, *declines],
     }
 
@@ -159,26 +160,37 @@ def answered(event: ev.ToolAnswered) -> Item:
 
 def answer_of(asked: ev.ToolAsked, told: Item) -> ev.Answer:
     """The person's word; whatever is not a yes that was offered is a no."""
-    said = told.get("seen")
-    seen = min(max(float(said), 0.0), _LONGEST_SEEN) if isinstance(said, int | float) else 0.0
-    how = one_line(str(told.get("how") or "button"), 20)
+    how, seen = hand_of(told)
     choice = str(told.get("choice", ""))
     why = one_line(str(told.get("why") or ""), _LONGEST_WHY) or "declined in the browser"
-    return answer_to(asked, choice, why=why, how=how, seen=seen)
+    return answer_to(asked, choice, why=why, how=how or "button", seen=seen)
+
+
+def hand_of(told: Item) -> tuple[str, float]:
+    """What a person did, and for how long they had seen why, as the browser says it."""
+    said = told.get("seen")
+    seen = min(max(float(said), 0.0), _LONGEST_SEEN) if isinstance(said, int | float) else 0.0
+    return one_line(str(told.get("how") or ""), 20), seen
 
 
 def waiting(found: Sequence[OpenQuestion], now: datetime) -> Item:
-    """What waits for a decision in any session, and what is typed there to decide it."""
+    """What waits for a decision in any session, and how the very thing is put and decided there."""
     listed = [
         {
             "session": one.session,
             "text": one.sentence(now),
             "how": one.how(one.session),
-            "command": "" if one.kind == "approval" else one.command(yes=True),
+            "ask": None if one.kind == "approval" else _put(one, now),
         }
         for one in found
     ]
     return {"short": in_short(found, now).replace("`", ""), "waiting": listed}
+
+
+def _put(one: OpenQuestion, now: datetime) -> Item:
+    """What is no question about a tool, as one with the commands that decide it."""
+    commands = {"allow-0": one.command(yes=True), "deny": one.command(yes=False)}
+    return {**question(one.as_asked(now)), "call": one.mark, "commands": commands}
 
 
 def recall(passages: Any) -> Item:

@@ -21,6 +21,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     AssistantPartial,
     ToolAnswered,
+    ToolAsked,
     TurnStarted,
     UserMessage,
 )
@@ -231,7 +232,13 @@ async def test_the_page_explains_a_command_once_and_declines_it_with_a_reason(
         with chromium(PROGRAM, tmp_path / "profile") as browser:
             open_page(browser, served)
             browser.run(HOLD_THE_CLOCK)
-            say(browser, "clean up")
+            browser.run("document.getElementById('found').showModal()")
+            browser.run("begun.then(() => call('/page/send', { session, text: 'clean up' }))")
+            browser.until("document.querySelector('.ask') !== null")
+            browser.run("let n = 0; (function next() { n += 1; requestAnimationFrame(next); })()")
+            browser.until("n > 5")
+            assert browser.run("document.querySelector('.ask[data-in-view]') === null"), "covered"
+            browser.run("document.getElementById('found').close()")
             browser.until("document.querySelector('.ask[data-in-view]') !== null")
             asked = seen(browser, ".ask")
             assert "Run this shell command? · deletes" in asked
@@ -277,7 +284,12 @@ async def test_the_page_lists_what_waits_in_any_session_and_follows_the_browser_
             assert "/memory approve " in seen(browser, "#found")
             browser.run("document.querySelector('#found .card').click()")
             browser.until("document.title.startsWith('agent:default:other')")
-            browser.until("document.getElementById('text').value.startsWith('/memory approve ')")
+            browser.until("document.querySelector('.ask[data-in-view]') !== null")
+            assert "The staging port is 8790." in seen(browser, ".ask")
+            assert browser.run("document.getElementById('text').value") == ""
+            browser.until("!document.querySelector('[data-choice=deny]').disabled")
+            browser.run("document.querySelector('[data-choice=deny]').click()")
+            waits(browser, "is refused.")
 
     async with residing(home, tmp_path) as served:
         async with mindstone_tui.open(session="other", home=home) as app:
@@ -309,6 +321,30 @@ async def test_the_page_has_a_policy_and_nothing_on_it_needs_another_host(
         late = await client.post("/page/answer", json={"call": "c9", "choice": "allow-0"})
         assert late.status_code == 400
         assert "no longer open" in late.json()["error"]["message"]
+
+
+async def test_a_session_goes_on_from_the_page_in_the_folder_where_it_was_begun(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    work = tmp_path / "work"
+    work.mkdir()
+    async with residing(home, tmp_path, REMOVES) as served, served.client() as client:
+        async with mindstone_tui.open(session="main", home=home, cwd=work) as app:
+            async for _ in app.ask("/title Cleaning"):
+                pass
+        async with asked_on_the_page(served):
+            (line,) = api.log(session="main", kinds=("tool_asked",), home=served.home)
+            assert isinstance(line, Line)
+            assert isinstance(line.entry, ToolAsked)
+            assert line.entry.folder == str(work)
+        async with mindstone_tui.open(session="lost", home=home, cwd=work) as app:
+            async for _ in app.ask("/title Lost"):
+                pass
+        work.rmdir()
+        told = await client.post("/page/send", json={"session": "lost", "text": "go on"})
+        assert told.status_code == 400
+        assert f"works in {work}, which is not there" in told.json()["error"]["message"]
 
 
 async def test_a_search_on_the_page_takes_filters_among_its_words(

@@ -389,7 +389,7 @@ class _Use(msgspec.Struct):
 
 def asked_before(line: Line, asked: ToolAsked) -> events.ToolAsked:
     """A question that is on record, as it is put on another surface."""
-    fields = {name: getattr(asked, name) for name in asked.__struct_fields__ if name != "folder"}
+    fields = {name: getattr(asked, name) for name in asked.__struct_fields__}
     return events.ToolAsked(turn=line.turn, channel=line.channel, since=line.ts, **fields)
 
 
@@ -400,10 +400,9 @@ def put_question(
 
     The place for the answer is open when this returns.
     """
-    asked = {
-        name: getattr(question, name) for name in ToolAsked.__struct_fields__ if name != "folder"
-    }
-    line = context.window.record(ToolAsked(**asked, folder=context.folder), turn)
+    question = msgspec.structs.replace(question, folder=context.folder)
+    asked = {name: getattr(question, name) for name in ToolAsked.__struct_fields__}
+    line = context.window.record(ToolAsked(**asked), turn)
     waiting = context.questions.ask(question.call, line.ts)
     return msgspec.structs.replace(question, since=line.ts), waiting
 

@@ -386,6 +386,8 @@ class ToolAsked(EventOfTurn):
     """The sub-agent that wants it, and the surface whose turn it is; empty for our own."""
     since: str = ""
     """When it was asked, ISO 8601."""
+    folder: str = ""
+    """Where it would run."""
 
 
 class ToolAnswered(EventOfTurn):

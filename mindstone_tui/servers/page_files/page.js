@@ -124,13 +124,18 @@ const draw = {
     node.append(head, make("pre", "", item.shown));
     if (item.diff) node.append(diffOf(item.diff));
     if (item.parts.length) node.append(make("pre", "parts", item.parts.join("\n")));
-    if (item.why) node.append(make("div", "note", item.why));
+    for (const words of [item.why, item.folder && "in " + item.folder]) if (words) node.append(make("div", "note", words));
     // Nothing typed or clicked for something else decides: the focus stays where it is, the buttons
     // work once the question could be read, and a key that is held down presses none.
     const row = make("div", "row");
     let shown = Date.now();
-    const decide = (choice, how, why) => attempt(call("/page/answer",
-      { session, call: item.call, since: item.since, choice, how, why, seen: (Date.now() - shown) / 1000 }));
+    const decide = (choice, how, why) => {
+      const given = { session, call: item.call, since: item.since, choice, how, why, seen: (Date.now() - shown) / 1000 };
+      if (!item.commands) return attempt(call("/page/answer", given));
+      // What is no call of a tool is decided by a command that names exactly what is shown here.
+      given.text = item.commands[choice] + (why ? " " + why : "");
+      return attempt(call("/page/send", given).then(() => settle(item.call, "sent " + given.text)));
+    };
     const ask = () => {
       const begun = node.querySelector("input");
       if (begun) { begun.hidden = false; begun.focus(); return; }
@@ -155,14 +160,20 @@ const draw = {
     node.append(row);
     add(node);
     opened = Date.now();
-    // What is scrolled away, or in a hidden tab, is not in view yet.
-    new IntersectionObserver((seen, watch) => {
-      if (!seen.some((each) => each.isIntersecting)) return;
-      watch.disconnect();
+    // What is scrolled away, in a hidden tab or behind a dialog is not in view yet.
+    const covered = () => {
+      const over = document.querySelector("dialog[open]");
+      if (over) over.addEventListener("close", () => { watch.unobserve(row); watch.observe(row); }, { once: true });
+      return over;
+    };
+    const watch = new IntersectionObserver((seen) => {
+      if (!seen.some((each) => each.isIntersecting) || covered()) return;
+      watch.unobserve(row);
       node.dataset.inView = "yes";
       shown = opened = Date.now();
-      setTimeout(() => { for (const button of row.children) button.disabled = false; }, GRACE);
-    }).observe(row);
+      setTimeout(() => { if (!covered()) for (const button of row.children) button.disabled = false; }, GRACE);
+    });
+    watch.observe(row);
   },
   answered(item) {
     decided[item.call] = item.allowed;
@@ -353,7 +364,7 @@ async function search(query) {
   if (!told.hits.length && !told.sessions.length) box.append(make("p", "", "Nothing was found."));
   box.showModal();
 }
-// What waits for a decision in any session; a click leads there, with the words that decide it.
+// What waits for a decision in any session; a click leads there and puts that very thing.
 async function waiting() {
   const told = await call("/page/waiting"), button = $("waiting");
   button.hidden = !told.waiting.length;
@@ -365,7 +376,7 @@ async function waiting() {
     for (const one of told.waiting) {
       const node = make("button", "card", one.text);
       node.append(make("small", "", one.session + " · " + one.how.replaceAll("`", "")));
-      node.onclick = () => { box.close(); attempt(open(one.session).then(() => { if (!$("text").value) $("text").value = one.command; })); };
+      node.onclick = () => { box.close(); attempt(open(one.session).then(() => { if (one.ask) draw.ask(one.ask); })); };
       box.append(node);
     }
     box.showModal();
