@@ -409,6 +409,32 @@ async def test_a_reason_that_is_half_written_when_another_answers_is_not_torn() 
         assert talk.did == [("send", "my next\nnot on a Friday", (), False)]
 
 
+async def test_after_a_reason_was_sent_here_the_next_enter_sends_the_next_message() -> None:
+    app, talk = staged(asked(1, "go"), WISH)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        await pilot.press("tab", "r", *"no", "enter")
+        await until(pilot, lambda: len(talk.did) == 1)
+        await pilot.press(*"next", "enter")
+        await until(pilot, lambda: talk.did[1:] == [("send", "next", (), False)])
+
+
+async def test_an_answer_right_after_ctrl_c_takes_the_stop_back() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += 60
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: app.chat._stopping is not None)
+        await pilot.press("tab")
+        now[0] += GRACE
+        await pilot.press("y")
+        await until(pilot, lambda: [one[0] for one in talk.did] == ["answer"])
+        assert app.chat._stopping is None
+
+
 async def test_a_question_that_was_asked_before_says_since_when_it_waits() -> None:
     asked_at = datetime.now(UTC) - timedelta(hours=2, minutes=5)
     app, talk = staged(msgspec.structs.replace(WISH, channel="web", since=asked_at.isoformat()))

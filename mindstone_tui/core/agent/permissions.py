@@ -104,7 +104,9 @@ class Permissions:
         return msgspec.structs.replace(decision, reason=why)
 
     def ask_instead(self, decision: Decision, why: str) -> Decision:
-        """The same call, but a person decides; refused where nobody can."""
+        """The same call, but a person decides, told every reason; refused where nobody can."""
+        if decision.verdict == "ask":
+            why = f"{decision.reason}; {why}"
         verdict: Verdict = "ask" if self.asks else "refuse"
         reason = why if self.asks else f"{why}, and nobody can be asked here"
         return msgspec.structs.replace(decision, verdict=verdict, reason=reason)

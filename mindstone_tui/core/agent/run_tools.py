@@ -228,7 +228,7 @@ class _Use(msgspec.Struct):
         if fired.blocked is not None:
             yield self._refused("hook", fired.blocked, approval.shown)
             return
-        if fired.asks is not None and decision.verdict == "allow":
+        if fired.asks is not None:
             decision = context.permissions.ask_instead(decision, fired.asks)
             if decision.verdict == "refuse":
                 yield self._refused("hook", decision.reason, approval.shown)

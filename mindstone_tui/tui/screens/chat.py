@@ -368,6 +368,9 @@ class ChatScreen(TalkScreen):
         approval = Approval(asked, grace=self.host.decision_grace, clock=self.host.clock)
 
         def answered(choice: str) -> None:
+            if self._stopping is not None:  # whoever answers after Ctrl+C stops nothing
+                self._stopping.stop()
+                self._stopping, self._broke = None, 0.0
             if asked in self._asked and self.talk is not None:
                 self._asked.remove(asked)
                 self.talk.answer(asked.call, approval.answer(choice))

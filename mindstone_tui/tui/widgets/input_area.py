@@ -314,6 +314,7 @@ class InputArea(Vertical):
         if event.decision is self.decision:
             self._held = event.time if event.key == "enter" else 0.0
             self.withdraw(event.decision)
+            self._torn = False  # the reason was sent here, whole
             self._decided(event.choice)
 
     def on_decision_left(self, event: Decision.Left) -> None:

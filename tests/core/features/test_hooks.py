@@ -101,6 +101,22 @@ async def test_context_arrives_word_for_word_in_this_turn_and_no_other(tmp_path:
     assert "Plugh." in second[0]["content"], "what was said at the start holds for the session"
 
 
+async def test_a_hook_that_wants_a_call_asked_about_is_heard_where_it_is_asked_about_anyway(
+    tmp_path: Path,
+) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    ask = {"hookSpecificOutput": {**DENY["hookSpecificOutput"], "permissionDecision": "ask"}}
+    hooks(home, PreToolUse=prints(tmp_path, "ask", ask))
+    says = script(tmp_path, calls(("shell", {"command": "rm -rf build"})), {"text": "well"})
+    async with on_stage(home, cwd=work, model=says, asks=True) as stage:
+        stage.session.send("clean up")
+        asked = await stage.until(events.ToolAsked)
+        assert "not on a Friday" in asked.why
+        assert len(asked.why) > len("not on a Friday"), "and so is the reason of its own"
+        stage.session.answer(asked.call, events.Answer(allowed=False))
+        await stage.until(events.TurnEnded)
+
+
 async def test_a_hook_denies_a_call_with_its_reason(tmp_path: Path) -> None:
     work, home = workspace(tmp_path), tmp_path / "home"
     hooks(home, PreToolUse=[("Write|Edit", prints(tmp_path, "deny", DENY)), ("read", "exit 2")])
