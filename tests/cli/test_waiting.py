@@ -601,6 +601,6 @@ async def test_a_no_for_a_question_that_was_answered_declines_no_other_and_says_
             assert ("rm -rf dist" in told) == ("#" not in word), "what is open now"
         assert [one["call"] for one in listed()] == [second.call]
         (waits,) = waiting_in(app.session.services.home, app.places)
-        assert (await late.run(waits.command(yes=False)))[0].ok
+        assert (await app.run(waits.command(yes=False)))[0].ok, "its own turn asks"
         assert (await app.until(events.TurnEnded)).ending == "done"
     assert [each.allowed for each in app.entries(ToolAnswered)] == [True, False]

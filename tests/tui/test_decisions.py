@@ -18,6 +18,7 @@ from textual.widgets import Button
 
 from mindstone_tui.cli.line_chat import LineQuestions
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.library.open_questions import mark_of
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.widgets.approval import Approval, Gate
 from tests.tui.staged import Staged, around, asked, drawn, ready, staged, until
@@ -433,6 +434,27 @@ async def test_an_answer_right_after_ctrl_c_takes_the_stop_back() -> None:
         await pilot.press("y")
         await until(pilot, lambda: [one[0] for one in talk.did] == ["answer"])
         assert app.chat._stopping is None
+
+
+async def test_a_typed_answer_names_the_question_that_was_in_view_when_it_was_begun() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += 60
+        await pilot.press(*"/answer ")
+        talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
+        await until(pilot, lambda: app.chat.input_area.decision is None)
+        talk.announce(msgspec.structs.replace(WISH, call="d"))
+        await until(pilot, lambda: in_view(app, talk))
+        await pilot.press(*"yes", "enter")
+        await until(pilot, lambda: bool(talk.did))
+        assert talk.did[0][:2] == ("command", f"/answer yes {mark_of('c', WISH.since)}")
+        app.chat.input_area.prompt.clear()
+        await pilot.press(*"/answer yes", "enter")
+        await until(pilot, lambda: len(talk.did) == 2)
+        assert talk.did[1][:2] == ("command", "/answer yes"), "its second is not over"
 
 
 async def test_a_question_that_was_asked_before_says_since_when_it_waits() -> None:

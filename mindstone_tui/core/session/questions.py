@@ -253,12 +253,17 @@ class SharedQuestions:
     def answer_all(
         self, lease: Lease, give: Callable[[str, Answer], None], answer: Answer | None, mark: str
     ) -> list[open_questions.OpenQuestion]:
-        """What a turn elsewhere waits with; an answer is given to each of it, or to the one named.
+        """What a turn waits with, here or elsewhere; an answer goes to each, or to the one named.
 
         Raises with who was first where that one waits no longer.
         """
         self.find()
-        found = [each for each in self.open(lease) if mark in ("", each.mark)]
+        own = self._context.questions.waiting
+        lines = [
+            each for each in open_questions.still_open(self._newest_turn()) if _call_of(each) in own
+        ]
+        asked = [*(open_questions.question_in(line, lease) for line in lines), *self.open(lease)]
+        found = [each for each in asked if mark in ("", each.mark)]
         if mark and not found:
             raise MindstoneError(TOO_LATE, self._who_was_first(mark))
         if answer is not None:

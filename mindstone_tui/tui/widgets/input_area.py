@@ -151,6 +151,9 @@ class InputArea(Vertical):
         self.decision: Decision | None = None
         """What is to be decided, if anything is."""
         self._decided: Callable[[str], None] = lambda choice: None
+        self.meant: Decision | None = None
+        """What could be read when the command in the prompt was begun."""
+        self._begun = False
         self._torn = False
         """A reason was being written when its question went: its Enter sends nothing."""
         self._held = 0.0
@@ -193,6 +196,9 @@ class InputArea(Vertical):
     @on(TextArea.SelectionChanged)
     def _follow(self) -> None:
         prompt = self.prompt
+        begun, self._begun = self._begun, prompt.text.startswith("/")
+        if self._begun and not begun:
+            self.meant = self.decision if self.decision and self.decision.is_open else None
         row, column = prompt.cursor_location
         line = prompt.document[row]
         if wants_files(line, column) and not self._listing:
