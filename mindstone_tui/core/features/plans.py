@@ -18,13 +18,8 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessag
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.features.tasks import TasksFeature
-from mindstone_tui.core.library.open_questions import (
-    LONGEST_STEP,
-    check_mark,
-    mark_in,
-    mark_of,
-    steps_of,
-)
+from mindstone_tui.core.library import open_questions
+from mindstone_tui.core.library.open_questions import LONGEST_STEP, steps_of
 from mindstone_tui.core.session.features import EndedTurn, Feature, Say, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line, plural
@@ -173,7 +168,7 @@ class PlansFeature(Feature):
         `refuse` asks for another plan; `off` leaves without one.
         """
         verb, _, rest = argument.partition(" ")
-        mark, rest = mark_in(rest)
+        mark, rest = open_questions.mark_in(rest)
         if not verb:
             if not self.planning:
                 self.record(derived.PlanChanged(stage="planning"))
@@ -184,7 +179,9 @@ class PlansFeature(Feature):
         if verb not in ("approve", "edit", "refuse", "off"):
             raise WrongUse(f"/plan does not know `{verb}`.")
         waits = "\n".join(self.steps or self._proposed()) if self.planning else ""
-        check_mark(mark, mark_of("plan", waits), "The plan", "`/plan` shows it")
+        open_questions.check_mark(
+            mark, open_questions.mark_of("plan", waits), "The plan", "`/plan` shows it"
+        )
         if not self.planning:
             raise errors.UsageError("Plan mode is off.", "`/plan` turns it on.")
         answer = self._newest(AssistantMessage)

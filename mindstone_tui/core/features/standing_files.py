@@ -8,13 +8,7 @@ from mindstone_tui.core.agent.system_prompt import SystemPrompt, cut_sections, s
 from mindstone_tui.core.entries.store import ProjectTrusted, TrustAsked
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.features.rules import RulesFeature
-from mindstone_tui.core.library.open_questions import (
-    LOOKED_BACK,
-    check_mark,
-    content_of,
-    mark_in,
-    mark_of,
-)
+from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.tools.trust import ProjectInstructions
@@ -53,7 +47,9 @@ class StandingFeature(Feature):
         """Write down, once in a session, that this content wants to be trusted."""
         asked = TrustAsked(folder=str(found.folder), digest=found.digest, files=_sizes(found))
         with self.context.transcript.history() as history:
-            before = [line.entry for line in history.newest(("trust_asked",), LOOKED_BACK)]
+            before = [
+                line.entry for line in history.newest(("trust_asked",), open_questions.LOOKED_BACK)
+            ]
         if asked not in before:
             self.context.window.record(asked, self.context.transcript.last_turn)
 
@@ -65,12 +61,14 @@ class StandingFeature(Feature):
         runs hears of it with its next request.
         """
         word, _, rest = argument.partition(" ")
-        mark, why = mark_in(rest)
+        mark, why = open_questions.mark_in(rest)
         if word not in ("", "yes", "no") or (why and word != "no"):
             raise WrongUse(f"/trust does not know `{argument}`.")
         found = self.session.project.instructions()
-        now = mark_of(str(found.folder), found.digest)
-        check_mark(mark, now, f"What is to be trusted in {found.folder}", "`/trust` there shows it")
+        now = open_questions.mark_of(str(found.folder), found.digest)
+        open_questions.check_mark(
+            mark, now, f"What is to be trusted in {found.folder}", "`/trust` there shows it"
+        )
         if word == "no" or (word and found.state != "none"):
             self._decide(found, trusted=word == "yes", why=why)
         found = self.session.project.show()
@@ -79,7 +77,7 @@ class StandingFeature(Feature):
                 command="trust", text="This folder has no instructions for the model."
             )
             return
-        files = content_of(found, "run" if found.state == "trusted" else "would run")
+        files = open_questions.content_of(found, "run" if found.state == "trusted" else "would run")
         how = (
             "`/trust yes` lets it be read."
             if found.state != "trusted"
@@ -100,7 +98,9 @@ class StandingFeature(Feature):
         else:
             self.session.project.distrust()
         with self.context.transcript.history() as history:
-            asked = [line.ts for line in history.newest(("trust_asked",), LOOKED_BACK)][:1]
+            asked = [
+                line.ts for line in history.newest(("trust_asked",), open_questions.LOOKED_BACK)
+            ][:1]
         hand = {"why": why, **self.context.by_hand(*asked)}
         folder, files = str(found.folder), _sizes(found)
         entry = ProjectTrusted(folder=folder, files=files, refused=not trusted, **hand)

@@ -30,14 +30,8 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.events.narrate_entry import surface_of
 from mindstone_tui.core.library.lease import Holder, Lease
 from mindstone_tui.core.numbers import ago
+from mindstone_tui.core.tools import trust
 from mindstone_tui.core.tools.hooks import read_hooks
-from mindstone_tui.core.tools.trust import (
-    Looking,
-    ProjectInstructions,
-    Told,
-    TrustFile,
-    read_told,
-)
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.transcript.directory import lately_used
 
@@ -402,7 +396,7 @@ def _plans(session: str, lines: Iterable[Line], history: transcript.History) -> 
     return [_proposal(session, made, shown=shown, **asked)] if steps else []
 
 
-def content_of(found: ProjectInstructions | Told, run: str = "would run") -> str:
+def content_of(found: trust.ProjectInstructions | trust.Told, run: str = "would run") -> str:
     """All that a folder wants to tell the model, and the commands of its hooks."""
     from mindstone_tui.core.agent.hooks import shown  # a list of questions needs no turn
 
@@ -421,13 +415,13 @@ def content_of(found: ProjectInstructions | Told, run: str = "would run") -> str
 def _untrusted(home: paths.Places, session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
     """Folders that want to tell the model something, as long as nobody trusts what they say."""
     waiting: dict[str, OpenQuestion] = {}
-    trust = TrustFile(home.trust)
+    book = trust.TrustFile(home.trust)
     for line in lines:
         match line.entry:
             case store.TrustAsked(folder=folder, digest=digest, files=files):
                 waiting.pop(folder, None)
-                if trust.digest(Path(folder)) != digest and Path(folder).is_dir():
-                    told = read_told(Workspace((Path(folder),)), Looking(Path(folder)))
+                if book.digest(Path(folder)) != digest and Path(folder).is_dir():
+                    told = trust.read_told(Workspace((Path(folder),)), trust.Looking(Path(folder)))
                     says = content_of(told) if told.digest == digest else _CHANGED
                     shown = "\n".join([f"Trust in {folder}", *files, says])
                     asked = {"kind": "trust", "call": folder, "digest": digest, "shown": shown}

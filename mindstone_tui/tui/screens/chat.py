@@ -424,21 +424,9 @@ class ChatScreen(TalkScreen):
         if event.text.startswith("!") and not event.literal:
             self.talk.command(f"/shell {event.text[1:].strip()}")
         elif event.text.startswith("/") and not event.literal:
-            self.command(self._named(event.text))
+            self.command(self.input_area.named(event.text))
         else:
             self._send(event)
-
-    def _named(self, line: str) -> str:
-        """A typed answer with the mark of the question that was in view when it was begun."""
-        from mindstone_tui.core.library.open_questions import mark_in, mark_of
-        from mindstone_tui.tui.widgets.approval import Approval  # neither for the first picture
-
-        name, word, *why = [*line.split(maxsplit=2), ""]
-        meant = self.input_area.meant
-        bare = name == "/answer" and word in ("yes", "no") and not mark_in(" ".join(why))[0]
-        if not (bare and isinstance(meant, Approval)):
-            return line
-        return " ".join([name, word, mark_of(meant.asked.call, meant.asked.since), *why]).strip()
 
     def _send(self, event: Prompt.Submitted) -> None:
         """Send a message; with an attachment that cannot be used it goes back to the prompt."""
@@ -547,9 +535,8 @@ class ChatScreen(TalkScreen):
 
     def _break(self) -> None:
         """Once: the turn is stopped. Twice quickly: leave, and what is asked waits."""
-        now, before = self.host.clock(), self._broke
-        self._broke = now
-        if before and now - before < _TWICE:
+        before, self._broke = self._broke, self.host.clock()
+        if before and self._broke - before < _TWICE:
             if self._stopping is not None:
                 self._stopping.stop()
             self.action_want("quit")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -151,7 +152,7 @@ class InputArea(Vertical):
         self.decision: Decision | None = None
         """What is to be decided, if anything is."""
         self._decided: Callable[[str], None] = lambda choice: None
-        self.meant: Decision | None = None
+        self._meant: Decision | None = None
         """What could be read when the command in the prompt was begun."""
         self._begun = False
         self._torn = False
@@ -198,7 +199,7 @@ class InputArea(Vertical):
         prompt = self.prompt
         begun, self._begun = self._begun, prompt.text.startswith("/")
         if self._begun and not begun:
-            self.meant = self.decision if self.decision and self.decision.is_open else None
+            self._meant = self.decision if self.decision and self.decision.is_open else None
         row, column = prompt.cursor_location
         line = prompt.document[row]
         if wants_files(line, column) and not self._listing:
@@ -209,6 +210,15 @@ class InputArea(Vertical):
         self._offer_if_new(completion is not None, line)
         if prompt.completing:
             self.completions.offer(completion)
+
+    def named(self, line: str) -> str:
+        """A command; a typed answer with the mark of what could be read when it was begun."""
+        if not (self._meant and (given := re.fullmatch(r"(/answer (?:yes|no))( [^#].*)?", line))):
+            return line
+        from mindstone_tui.core.library.open_questions import mark_of  # 20 ms
+
+        asked = getattr(self._meant, "asked", None)
+        return f"{given[1]} {mark_of(asked.call, asked.since)}{given[2] or ''}" if asked else line
 
     def _completion(self, line: str, row: int, column: int) -> Completion | None:
         # Loading all commands takes a while; nobody waits for it who types no command.
