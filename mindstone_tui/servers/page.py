@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -131,6 +132,7 @@ class Page:
 
     def __init__(self, home: api.Home) -> None:
         self._home = home
+        self._connect = partial(api.connect, home=home, channel=page_items.CHANNEL, asks=True)
         self._lookup = lookup.Lookup(home)
         self._waits = WaitingRoom(home.places)
         self._rooms: dict[str, PageRoom] = {}
@@ -269,13 +271,7 @@ class Page:
         async with self._opening:
             if key not in self._rooms:
                 folder, lost = await asyncio.to_thread(self._begun_in, key)
-                conversation = await api.connect(
-                    key,
-                    home=self._home,
-                    cwd=folder,
-                    channel=page_items.CHANNEL,
-                    asks=True,
-                )
+                conversation = await self._connect(key, cwd=folder)
                 self._rooms[key] = PageRoom(conversation, self._home, lost)
             room = self._rooms[key]
             room.used = asyncio.get_running_loop().time()
