@@ -279,7 +279,7 @@ async def test_a_turn_that_was_killed_says_that_it_did_not_finish(home: Path) ->
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot, talk)
         told = [str(aside.render()) for aside in app.screen.query(Aside)]
-        assert [line for line in told if "did not finish" in line] == told[-1:]
+        assert [line for line in told if "had not ended" in line] == told[-1:]
 
 
 async def test_a_page_key_held_down_goes_through_history_page_by_page(home: Path) -> None:

@@ -37,7 +37,7 @@ MOST: Final = 36
 
 _BACK: Final = "This turn counts again."
 _NO_END: Final = (
-    "This turn did not finish: the program was stopped, or it is still running elsewhere."
+    "This turn had not ended when you came: the program was stopped, or it runs elsewhere."
 )
 
 
