@@ -114,7 +114,7 @@ def test_compare_prints_a_table_a_chart_and_json(
     words = ["compare", "--modes", "sliding_window,cascade", "--context-window", "6000"]
     assert run(words) == 0
     out = capsys.readouterr().out
-    for measure in ("factual retention", "user corrections kept", "hallucinated continuity"):
+    for measure in ("factual retention", "source traceability", "can explain why"):
         assert measure in out
     assert "█" in out
     assert run([*words, "--json"]) == 0

@@ -122,7 +122,7 @@ async def test_the_next_prompt_is_given_what_the_summary_lost_once(
     await stage.attached.close()
     (line,) = certificates(stage.home.places)
     whole, lost = len(LOST["useless"]), len(LOST[summary])
-    said = f"{whole - lost} of {whole} kept, {lost} given back"
+    said = f"{whole - lost} of {whole} kept" + (f", {lost} given back" if lost else "")
     assert f"Compaction: {said}" in str(of_entry(line.entry, line.channel))
     table, data = compactions(stage.home.places)
     assert f"compaction at {line.ts[11:16]}: {said}" in table

@@ -83,7 +83,7 @@ async def test_what_sounds_like_a_rule_is_offered_kept_in_every_prompt_or_not_of
         await stage.say("Don't touch the vendored files.")
         everywhere = Places.resolve({"MINDSTONE_HOME": str(home)})
         [waits] = waiting_in(everywhere, stage.places)
-        assert (waits.kind, waits.command(yes=False)) == ("offer", "/keep no")
+        assert (waits.kind, waits.command(yes=False)) == ("offer", f"/keep no {waits.mark}")
         await stage.run("/keep no")
         await stage.say("Do not rename the gauges.")
         await stage.say("Comments must be complete sentences.")
