@@ -283,7 +283,7 @@ async def test_the_page_lists_what_waits_in_any_session_and_follows_the_browser_
             assert "1 decision waits for you, asked just now" in seen(browser, "#found")
             assert "/memory approve " in seen(browser, "#found")
             browser.run("document.querySelector('#found .card').click()")
-            browser.until("document.title.startsWith('agent:default:other')")
+            browser.until("document.title.includes('agent:default:other')")
             browser.until("document.querySelector('.ask[data-in-view]') !== null")
             assert "The staging port is 8790." in seen(browser, ".ask")
             assert browser.run("document.getElementById('text').value") == ""
