@@ -26,7 +26,7 @@ from mindstone_tui.core.tools.approvals import Approval
 from mindstone_tui.core.tools.base import Tool
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, between
-from mindstone_tui.core.undo.objects import ObjectStore
+from mindstone_tui.core.undo.objects import TREES, ObjectStore
 from mindstone_tui.core.undo.restore import Outlook, apply, clear_removed, finish, look, node_in
 from mindstone_tui.core.undo.scan import (
     EMPTY,
@@ -386,7 +386,7 @@ class FileKeeper:
 
     def _tree(self, root: Path) -> TreeState:
         if self._trees is None:
-            stored = _noted(self._folder / "trees.msgpack", _Trees) or {}
+            stored = _noted(self._folder / TREES, _Trees) or {}
             self._trees = {name: _read_tree(*each) for name, each in stored.items()}
         return self._trees.get(str(root), EMPTY)
 
@@ -399,7 +399,7 @@ class FileKeeper:
             return
         self.store.save()
         stored = {name: _stored_tree(each) for name, each in self._trees.items()}
-        disk.replace_file(self._folder / "trees.msgpack", msgspec.msgpack.encode(stored))
+        disk.replace_file(self._folder / TREES, msgspec.msgpack.encode(stored))
 
     def _take_over(self) -> None:
         """Know the folders as a call left them: its note, which needs them as before, is gone."""

@@ -107,6 +107,8 @@ class KeptFiles:
         self._asked: dict[tuple[str, int], tuple[str, str]] = {}
         self._jobs: list[list[str]] = []
         """When commands in the background began and ended."""
+        self._unwatched: list[str] = []
+        """When commands ran around which the files were not kept: there were too many, say."""
         for each in home.sessions():
             if each.files.is_dir():
                 self._take(each)
@@ -118,7 +120,11 @@ class KeptFiles:
         store.refresh()
         with transcript.History(places) as history:
             lines = [line for line in history.newest(_KINDS, 1 << 40) if not line.parent][::-1]
+            opened = history.header.entry
+        folder = opened.folder if isinstance(opened, conversation.SessionOpened) else ""
         self._stores.append(store)
+        elsewhere = not folder or not self._concerns(Path(folder))
+        watched = elsewhere or any(map(self._concerns, _watched_in(places)))
         began: dict[str, str] = {}
         edits: dict[str, tuple[bytes, bytes]] = {}
         jobs: dict[int, list[str]] = {}
@@ -126,8 +132,10 @@ class KeptFiles:
             match line.entry:
                 case conversation.AssistantMessage(calls=calls):
                     edits |= {call.id: _edit(call) for call in calls if call.name == "edit"}
-                case conversation.ToolCalled(call=call):
+                case conversation.ToolCalled(call=call, name=name):
                     began[call] = line.ts
+                    if not watched and actions.kind_of(name) == "command":
+                        self._unwatched.append(line.ts)
                 case derived.JobStarted(job=job):
                     jobs[job] = [line.ts, "~"]  # later than any time
                 case derived.JobEnded(job=job) if job in jobs:
@@ -135,10 +143,14 @@ class KeptFiles:
         self._jobs += jobs.values()
         for step in steps.read_steps(lines, store).steps:
             root, call = Path(step.root), getattr(step.entry, "call", "")
-            if self.project in (root, *root.parents) or root in self.project.parents:
+            if self._concerns(root):
                 paths = {f"{root}/{each.path}": each for each in step.known_changes}
                 more = (began.get(call, step.ts), step, paths, edits.get(call, (b"", b"")))
                 self._calls.append(_Call(step.ts, str(places.key), step.seq, *more))
+
+    def _concerns(self, root: Path) -> bool:
+        """Whether a workspace has files of this project."""
+        return self.project in (root, *root.parents) or root in self.project.parents
 
     def blame(self, file: Path) -> list[LineOrigin]:
         """The lines of a file as it is now."""
@@ -244,6 +256,8 @@ class KeptFiles:
         """Whether a call that touched the file earlier is not known, or no longer as a whole."""
         if scan.leaves_out(Path(call.step.root), path.removeprefix(f"{call.step.root}/")):
             return True
+        if any(ts < call.began for ts in self._unwatched):
+            return True
         for entry in (each.step.entry for each in self._calls if each.step.lost and each < call):
             named = {f"{entry.root}/{one.path}" for one in entry.changes}
             if path in named or entry.total > len(named):
@@ -270,6 +284,14 @@ class KeptFiles:
                 with contextlib.suppress(errors.UndoError):
                     return store.get(digest)
         return self._contents.get(digest)
+
+
+def _watched_in(places: SessionPlaces) -> list[Path]:
+    """The folders that a session knows whole, by what its commands leave in them."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        stored = disk.read_regular(places.files / objects.TREES)
+        return list(map(Path, msgspec.msgpack.decode(stored, type=dict[str, msgspec.Raw])))
+    return []
 
 
 def told(found: origin.Traced) -> list[LineOrigin]:

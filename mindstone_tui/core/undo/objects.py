@@ -26,6 +26,8 @@ _PLACE: Final = struct.Struct(">32sQQ")
 """Hash, offset, size."""
 _AT_ONCE: Final = 1 << 24
 _FILE: Final = patterns.pattern_of(r"objects(?:-([0-9]{1,9}))?\.(table|pack)")
+TREES: Final = "trees.msgpack"
+"""Beside the objects: the folders that are known whole, each as it was seen last."""
 
 
 class ObjectStore:

@@ -126,6 +126,25 @@ async def test_what_a_command_did_to_an_ignored_file_is_not_called_before(tmp_pa
     assert blamed(tmp_path, "out/f") == [("one", "unknown", None), ("two", "turn", 2)]
 
 
+async def test_what_a_command_did_where_too_many_files_lie_is_not_called_before(
+    tmp_path: Path,
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    for number in range(150):
+        (work / f"{number}.txt").write_text("x\n")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text("[undo]\nfiles = 100\n")
+    await played(
+        tmp_path,
+        calls(("shell", {"command": "echo one > f"})),
+        {"text": "done"},
+        calls(("write", {"path": "f", "content": "one\ntwo\n"})),
+        {"text": "done"},
+    )
+    assert blamed(tmp_path, "f") == [("one", "unknown", None), ("two", "turn", 2)]
+
+
 async def hello(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a file to which a turn added a line, in a home that the verbs use."""
     work = tmp_path / "work"
