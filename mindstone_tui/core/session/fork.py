@@ -31,7 +31,7 @@ from mindstone_tui.core.entries.derived import (
     TaskStarted,
     TodoChanged,
 )
-from mindstone_tui.core.entries.standings import REWINDS, not_rewound
+from mindstone_tui.core.entries.standings import Rewinds
 from mindstone_tui.core.entries.window import (
     Forked,
     ModelChanged,
@@ -121,7 +121,7 @@ def _folder_of(history: History) -> str:
 def _with_verdicts(history: History, lines: Sequence[Line]) -> list[Line]:
     """The lines, and what was judged of two of them: that one replaces the other."""
     kept = {line.seq: line for line in lines if not isinstance(line.entry, Unknown)}
-    for line in not_rewound(history.newest(("statement_superseded", *REWINDS), history.head.seq)):
+    for line in history.newest(("statement_superseded",), history.head.seq):
         match line.entry:
             case StatementSuperseded(statement=old, by=new) if {old, new} <= kept.keys():
                 kept[line.seq] = line
@@ -262,7 +262,12 @@ def _work_under_way(history: History, through: int) -> list[Line]:
     """What the head of the prompts said at a line: the task, its list and plan, and the notes."""
     kinds = {kind.__struct_config__.tag: kind for kind in (*_WORK, TaskDone, *_AROUND)}
     newest = history.newest([str(tag) for tag in kinds], history.head.seq + 1)
-    held = not_rewound(line for line in newest if line.seq <= through)
+    known = [line for line in newest if line.seq <= through]
+    rewinds = Rewinds(known)
+    # A verdict goes with the turn in which it was made: what it let go holds again.
+    judged = [line for line in known if isinstance(line.entry, StatementSuperseded)]
+    gone = {line.seq for line in judged if rewinds.of_place(line.seq, line.turn) is not None}
+    held = [line for line in known if line.seq not in gone and rewinds.of(line) is None]
     noted = {note.seq for note in recent_notes(held)}
     found = [line for line in held if line.seq in noted]
     running = list(takewhile(lambda line: not isinstance(line.entry, TaskDone), held))

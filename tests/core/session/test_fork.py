@@ -316,3 +316,18 @@ async def test_what_was_corrected_before_a_fork_is_corrected_in_it(
         assert f"superseded by #{new}" in (await fork.run("/why turn 2"))[1]
         await fork.run("/rewind turn 2")
         assert "superseded" not in (await fork.run("/why turn 2"))[1]
+
+
+async def test_a_fork_has_the_note_again_whose_correction_was_rewound(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("hello")
+        await stage.say("remember that my dentist is Dr Quillfeather")
+        await stage.say("No, my dentist is Dr Marrowby, not Dr Quillfeather.")
+        await stage.run("/rewind turn 2")
+        assert "Quillfeather" in (await stage.run("/notes"))[1]
+        await stage.run("/fork child")
+    async with on_stage(home, key=CHILD, model=model) as fork:
+        assert "Quillfeather" in (await fork.run("/notes"))[1]
