@@ -74,7 +74,9 @@ def passages_of(lines: Iterable[Line]) -> tuple[SourceMessage, ...]:
     read = list(lines)
     done = {action.seq: action for action in actions_of(read)}
     found = (_passage(line, done.get(line.seq)) for line in read)
-    newer = {old: new for line in read for old, new in superseded_in(line).items()}
+    said = {line.seq for line in read}  # a correction that was taken back is not among them
+    judged = (pair for line in read for pair in superseded_in(line).items())
+    newer = {old: new for old, new in judged if new in said}
     return tuple(
         msgspec.structs.replace(one, mark=f"superseded by line {newer[one.seq]}")
         if one.seq in newer

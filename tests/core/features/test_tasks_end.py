@@ -188,3 +188,6 @@ async def test_a_handoff_marks_what_was_corrected(home: Path, tmp_path: Path) ->
         old = [row for row in letter.splitlines() if "opens with code 7714." in row]
         assert [row for row in old if "superseded by line" not in row and "**user**" in row] == []
         assert any("superseded by line" in row for row in old)
+        await stage.run("/rewind turn 1")
+        await stage.run("/handoff")
+        assert "superseded" not in (await stage.run("/handoff show"))[1], "it was taken back"
