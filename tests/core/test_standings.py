@@ -163,8 +163,11 @@ def test_what_a_rewound_correction_replaced_holds_again_and_a_copy_replaces_noth
     assert [one.words for one in Standings(said).of(said[0])] == ["superseded by #1"]
     gone = line(3, 3, Rewound(to_turn=1, state=WindowState(through=2)))
     assert Standings([*said, gone]).of(said[0]) == ()
+    verdict = Standings([*said, gone]).of(said[2])
+    assert verdict == (Standing("rewound", 3),), "the verdict goes with the correction"
     again = line(4, 3, Restored(turns=(2,), state=WindowState(through=3)))
     assert Standings([*said, gone, again]).of(said[0]) != ()
+    assert Standings([*said, gone, again]).of(said[2]) == ()
     newer = [
         line(3, 4, UserMessage(text="no, the port is 9443, not 8443")),
         line(4, 4, StatementSuperseded(statement=0, by=3)),

@@ -269,7 +269,12 @@ class Standings:
     def of(self, line: Line) -> tuple[Standing, ...]:
         """What is to be known about a line; nothing for one that simply holds."""
         found: list[Standing] = []
-        if (by := self._rewinds.of(line)) is not None:
+        by = self._rewinds.of(line)
+        if isinstance(line.entry, StatementSuperseded) and not line.parent:
+            # A verdict goes with the correction that it follows from, whenever it was written.
+            correction = line.entry.by
+            by = self._rewinds.of_place(correction, self._turns.get(correction, 0))
+        if by is not None:
             found.append(Standing("rewound", by))
         # A queued message was sent, whatever became of that.
         if by := self.replaced_by(line.seq, sent=isinstance(line.entry, MessageQueued)):

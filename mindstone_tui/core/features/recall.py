@@ -97,13 +97,13 @@ class RecallFeature(Feature):
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
         """Index the exchange, learn which recalled passages were used."""
-        recall = self.session.recall
+        recall, history = self.session.recall, self.session.history
         with contextlib.suppress(errors.RecallError):
             await asyncio.to_thread(recall.keep_up)
         recalled = next(
             (each for each in turn.lines if isinstance(each.entry, RecallInjected)), None
         )
-        injected = self.session.history.whole(recalled).entry if recalled is not None else None
+        injected = history.whole(recalled).entry if recalled is not None else None
         if isinstance(injected, RecallInjected) and turn.answer:
             with contextlib.suppress(errors.RecallError):
                 used = await asyncio.to_thread(
@@ -113,7 +113,10 @@ class RecallFeature(Feature):
                     self.context.window.record(used)
         if recalled is None and recall.silent:
             self.context.window.record(RecallUsed(silent=recall.silent))
-        said = standings.superseded_in(recalled) if recalled is not None else {}
+        # Another feature may have judged the same already: a note that was corrected is let go.
+        since = history.head.seq - turn.lines[0].seq + 1 if turn.lines else 0
+        judged = history.newest(("statement_superseded", "recall_injected"), since)
+        said = {seq: by for each in judged for seq, by in standings.superseded_in(each).items()}
         corrected = await asyncio.to_thread(recall.corrected_in, turn.lines)
         if verdicts := recall.verdicts(said, corrected):
             for verdict in verdicts:

@@ -95,7 +95,7 @@ class WindowFeature(Feature):
         for event in _tell("unpin", [manual.unpin(self.context.window, turn)], ""):
             yield event
 
-    @command("restore", usage="ID… | turn N", changes_window=True)
+    @command("restore", usage="ID… | turn N…", changes_window=True)
     async def restore(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Bring exchanges back to their old place in the window."""
         if not argument:
@@ -258,7 +258,12 @@ def _admission(services: SessionServices, argument: str) -> CommandPrinted:
 
 
 def _turns(services: SessionServices, argument: str) -> list[int]:
-    return [services.refer(pointer).turn for pointer in re.findall(r"turn \d+|\S+", argument)]
+    """The turns that are meant: behind `turn` or `turns` every number is one."""
+    found: list[int] = []
+    for numbers, pointer in re.findall(r"turns?((?:[\s,]+\d+\b)+)|(\S+)", argument):
+        named = [f"turn {number}" for number in re.findall(r"\d+", numbers)] or [pointer]
+        found += [services.refer(each).turn for each in named]
+    return found
 
 
 def _tell(name: str, lines: Sequence[entries.Line], nothing: str) -> list[AnyEvent]:

@@ -302,11 +302,10 @@ class _Work:
                     self._add(kind, text, line)
                 else:
                     self._state = _noted(state, category, text, line)
-            case derived.StatementSuperseded(statement=seq):
+            case derived.StatementSuperseded(statement=seq, by=by):
                 # A message may say more than what was corrected; a note says one thing.
                 gone = {seq} & self._notes
-                kept = tuple(one for one in self._register.standing if one.at.line not in gone)
-                self._register = msgspec.structs.replace(self._register, standing=kept)
+                self._register = registers.confirmed(self._register, by, without=gone)
                 left = tuple(one for one in state.learnings if one.seq != seq)
                 self._state = msgspec.structs.replace(state, learnings=left)
             case derived.OfferAnswered(keep=False, words=words):

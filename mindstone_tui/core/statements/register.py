@@ -9,7 +9,7 @@ gets short room is chosen by kind, and rules, corrections and requests to rememb
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import Final
 
@@ -74,6 +74,20 @@ def advance(register: Register, utterances: Iterable[statement.Utterance]) -> Re
 def settle(utterances: Iterable[statement.Utterance]) -> Register:
     """The register of a whole conversation."""
     return advance(Register(), utterances)
+
+
+def confirmed(register: Register, line: int, *, without: Collection[int] = ()) -> Register:
+    """With the corrections of a line as certain, which history records, and without some lines."""
+    return msgspec.structs.replace(
+        register,
+        standing=tuple(
+            msgspec.structs.replace(one, sure=True)
+            if one.at.line == line and one.kind == "correction"
+            else one
+            for one in register.standing
+            if one.at.line not in without
+        ),
+    )
 
 
 def keep(statements: Sequence[statement.Statement], most: int) -> tuple[statement.Statement, ...]:

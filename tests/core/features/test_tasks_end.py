@@ -149,8 +149,7 @@ async def test_what_a_restore_brings_back_counts_for_the_task_again(
         assert "Varnish" in said
         assert "resin" not in said
         await stage.run("/checkpoint save")
-        await stage.run("/restore turn 2")
-        await stage.run("/restore turn 3")
+        await stage.run("/restore turn 2 3")
         await stage.say("go on")
         assert "The task under way:\nPaint the boathouse" in str(stage.requests()[-1][0]["content"])
         for command in ("/task show", "/checkpoint save", "/checkpoint show"):

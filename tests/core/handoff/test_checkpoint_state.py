@@ -18,6 +18,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.derived import (
     NoteTaken,
+    StatementSuperseded,
     SummaryDerived,
     TaskDone,
     TaskStarted,
@@ -298,6 +299,14 @@ def test_a_task_that_is_started_begins_anew_and_one_that_is_done_leaves_what_was
     assert (over.goal, over.criteria, over.issues, over.asked) == ("", (), (), None)
     assert texts(over.constraints) == ["Never push to main."]  # the task's own end with it
     assert (noted.issues != (), noted.asked is not None) == (True, True)
+
+
+def test_a_correction_that_history_records_is_no_longer_doubtful() -> None:
+    said = (user("The staging port is 8080."), user("I was wrong, the port is 9090."))
+    assert texts(after(*said).doubtful) == ["I was wrong, the port is 9090."]
+    judged = after(*said, StatementSuperseded(statement=0, by=1))
+    assert texts(judged.binding) == ["I was wrong, the port is 9090."]
+    assert not judged.doubtful
 
 
 def test_the_newest_summary_is_pointed_at_and_the_head_is_the_newest_line() -> None:

@@ -211,6 +211,17 @@ async def test_a_verdict_that_recall_gave_is_written_once_and_kept_with_the_pass
         assert {hit.passage.superseded for hit in found if hit.passage.seq == old.seq} == {new.seq}
 
 
+async def test_a_note_that_was_corrected_is_judged_once(home: Path) -> None:
+    model = script(home.parent, {"text": "Understood."}, {"loop": True})
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Remember that the staging port is 8080.")
+        await stage.say("No, the staging port is 9090, not 8080.")
+        await stage.say("Thanks.")
+        judged = [one for line in stage.lines() for one in superseded_in(line).items()]
+        assert judged
+        assert len(judged) == len(set(judged))
+
+
 async def test_a_turn_embeds_its_question_once_however_many_places_it_looks_at(home: Path) -> None:
     for key in ("agent:default:main", "agent:default:other"):
         say(transcript_in(home, key), "The heron nests in the reeds.", "Noted.")
