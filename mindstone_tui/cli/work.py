@@ -46,7 +46,7 @@ def fix(
                 hint('What ended one of them: mindstone fix "…"')
             return
         found = work.fixes(error, k)
-    none = "No session met this error and got past it."
+    none = "No session was found that met this error and got past it."
     for remedy in _to_print(found, none, {"error": error, "remedies": found}, json=json):
         _print_remedy(remedy)
 
@@ -76,7 +76,7 @@ def about(
     wanted = _wanted(subject, "mindstone about src/app.py")
     with Progress("sessions", quiet=json) as bars:
         found = _work(bars).about(wanted, k)
-    none = "No session worked on it or spoke of it."
+    none = "No session was found that worked on it or speaks of it."
     for each in _to_print(found, none, {"subject": wanted, "exchanges": found}, json=json):
         _print_subject(each)
 
@@ -107,15 +107,16 @@ def _print_remedy(remedy: Remedy) -> None:
     say(f"    {one_line(remedy.error.reason, _WIDE)}", "red")
     for step in remedy.steps:
         verb = "ran" if step.kind == "command" else "changed"
-        say(f"    then {verb} {one_line(step.about, _WIDE)}")
-    if remedy.worked is not None:
-        say(f"    and it worked, #{remedy.worked.seq}", "green")
+        say(f"    then {verb} {one_line(step.about, _WIDE)}{_rewound(step.rewound)}")
+    if (worked := remedy.worked) is not None:
+        say(f"    and it worked, #{worked.seq}{_rewound(worked.rewound)}", "green")
 
 
 def _print_subject(each: Subject) -> None:
     spoke = each.said is not None and each.said.says
     what = "worked on it" if each.touched else "spoke of it" if spoke else "may be close to it"
-    mark = _rewound(each.rewound) + ("" if each.said is None else marks(each.said))
+    said = "" if each.said is None else marks(each.said)
+    mark = _rewound(each.rewound) + (said if each.imported in said else f"  {each.imported}{said}")
     say(f"{each.session}  turn {each.turn}  {each.ts[:10]}  {what}{mark}{_in(each.folder)}", "bold")
     if each.said is not None:
         say_words(each.said.excerpt, "    ")
@@ -129,7 +130,8 @@ def _listed(files: Sequence[str]) -> str:
 
 
 def _place(act: Act) -> str:
-    return f"{act.session}  turn {act.turn}  #{act.seq}  {act.ts[:10]}{_rewound(act.rewound)}"
+    known = _rewound(act.rewound) + (f"  {act.imported}" if act.imported else "")
+    return f"{act.session}  turn {act.turn}  #{act.seq}  {act.ts[:10]}{known}"
 
 
 def _rewound(by: int) -> str:

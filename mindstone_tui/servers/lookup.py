@@ -95,7 +95,10 @@ class Lookup:
         told = [
             {
                 "lines": [run[0].line, run[-1].line],
-                **{name: getattr(run[0], name) for name in ("origin", "session", "turn", "seq")},
+                **{
+                    name: getattr(run[0], name)
+                    for name in ("origin", "session", "turn", "seq", "standing")
+                },
             }
             for run in found[: self._count(limit)]
         ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -281,21 +281,36 @@ class FileKeeper:
         return read_steps(reversed(lines), self.store)
 
     def untold(self) -> str:
-        """What the model must hear with the next message: files were put back under it."""
-        kinds = ("files_restored", "user_message", *standings.REWINDS)
+        """What the model must hear with the next message of files that changed under it.
+
+        They were put back, or stay as turns left them that it no longer sees.
+        """
+        kinds = ("files_changed", "files_restored", "user_message", *standings.REWINDS)
         rewinds: list[Line] = []
         told: list[str] = []
+        again: dict[int, bool] = {}
+        """Turns whose changes were taken back or done again, as it was last."""
+        stays: dict[int, list[str]] = {}
         with self._history() as history:
             for line in history.newest(kinds, _RECENT):
-                if isinstance(line.entry, FilesRestored):
-                    told.append(_put_back_in_words(line.entry))
-                elif not isinstance(line.entry, conversation.UserMessage):
-                    rewinds.append(line)
-                elif standings.Rewinds(rewinds).of(line) is None:
-                    break
-        if not told:
+                match line.entry:
+                    case FilesRestored(direction=direction, turns=turns):
+                        told.append(_put_back_in_words(line.entry))
+                        again = {**dict.fromkeys(turns, direction == "redo"), **again}
+                    case FilesChanged(changes=changes):
+                        gone = standings.Rewinds(rewinds).of_place(line.seq, line.turn) is not None
+                        if gone and again.get(line.turn, True):
+                            names = stays.setdefault(line.turn, [])
+                            names[:0] = [text.exact(each.path) for each in changes]
+                    case conversation.UserMessage():
+                        if standings.Rewinds(rewinds).of(line) is None:
+                            break
+                    case _:
+                        rewinds.append(line)
+        said = [*reversed(told), *([_left_in_words(stays)] if stays else [])]
+        if not said:
             return ""
-        return f"[{' '.join(reversed(told))} Read a file again before you rely on what it says.]"
+        return f"[{' '.join(said)} Read a file again before you rely on what it says.]"
 
     def now(self, root: str, path: str) -> Node | None:
         """What stands at a path."""
@@ -454,6 +469,16 @@ def _noted(path: Path, kind: Any) -> Any:
         return msgspec.msgpack.decode(disk.read_regular(path, most=disk.LARGEST_BLOB), type=kind)
     except (OSError, msgspec.DecodeError, RecursionError):
         return None
+
+
+def _left_in_words(stays: Mapping[int, Sequence[str]]) -> str:
+    turns = sorted(stays)
+    names = list(dict.fromkeys(name for turn in turns for name in stays[turn]))
+    shown = [*names[:_MOST_NAMED], *(["…"] if len(names) > _MOST_NAMED else [])]
+    what = f"The person rewound {narrate.turn_names(turns)}"
+    return (
+        f"{what}, which you no longer see; what was done to files there stays: {', '.join(shown)}."
+    )
 
 
 def _put_back_in_words(entry: FilesRestored) -> str:

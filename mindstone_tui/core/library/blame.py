@@ -29,11 +29,19 @@ import msgspec
 from msgspec.structs import asdict, astuple
 
 from mindstone_tui.core import bounded_json, disk, errors, patterns, transcript
-from mindstone_tui.core.entries import ToolCall, actions, conversation, derived, provenance
+from mindstone_tui.core.entries import (
+    ToolCall,
+    actions,
+    conversation,
+    derived,
+    provenance,
+    standings,
+)
 from mindstone_tui.core.library.profile import OWN, current_profile
 from mindstone_tui.core.library.projects import ProjectSessions
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.text import one_line
+from mindstone_tui.core.transcript import reader
 from mindstone_tui.core.undo import changes, objects, origin, scan, steps
 
 _KINDS: Final = (*steps.KINDS, "assistant_message", "tool_called", "job_started", "job_ended")
@@ -52,6 +60,8 @@ class LineOrigin(msgspec.Struct, frozen=True):
     session: str | None
     seq: int | None
     """The line of the transcript that records what the call did."""
+    standing: tuple[str, ...] = ()
+    """What became of the turn's words: `rewound`, `imported`. What it did stays done."""
 
 
 L = TypeVar("L", bound=LineOrigin)
@@ -94,6 +104,14 @@ class _Call(NamedTuple):
         return left[0] if len(left) == 1 else ""
 
 
+class _Asked(NamedTuple):
+    """When a turn began, what it was asked for, and how that stands; empty where it is unread."""
+
+    ts: str
+    words: str
+    standing: tuple[str, ...]
+
+
 class KeptFiles:
     """What all sessions of a home know of the files of one project."""
 
@@ -104,7 +122,8 @@ class KeptFiles:
         self._contents: dict[str, bytes] = {}
         """Contents that no store keeps, by their hashes."""
         self._calls: list[_Call] = []
-        self._asked: dict[tuple[str, int], tuple[str, str]] = {}
+        self._asked: dict[tuple[str, int], _Asked] = {}
+        self._standings: dict[str, standings.Standings] = {}
         self._jobs: list[list[str]] = []
         """When commands in the background began and ended."""
         self._unwatched: list[str] = []
@@ -167,27 +186,42 @@ class KeptFiles:
         self._contents[digest] = data
         fold = self.follow({str(file)}, ends={str(file): data})
         fold.found(str(file), digest)
-        return told(fold.now(str(file)))
+        return self.told(fold.now(str(file)))
+
+    def told(self, found: origin.Traced) -> list[LineOrigin]:
+        """Lines with their origins, as they are handed out."""
+        texts = [line.removesuffix(b"\n").decode("utf-8", "replace") for line in found.lines]
+        return [self._told(at, text, found.origins[at - 1]) for at, text in enumerate(texts, 1)]
+
+    def _told(self, at: int, text: str, made: origin.Origin) -> LineOrigin:
+        known = self._of(made.session, made.turn).standing if made.session and made.turn else ()
+        return LineOrigin(at, text, *made, known)
 
     def words(self, line: LineOrigin, longest: int = 79) -> str:
         """An origin for a reader: `main, turn 3, 2026-03-31: Read the dates`."""
         if not line.session or line.turn is None:
             return line.origin
-        place = line.session, line.turn
-        if place not in self._asked:
-            self._asked[place] = self.asked(*place)
-        ts, words = self._asked[place]
+        asked = self._of(line.session, line.turn)
         short = one_line(line.session.removeprefix("agent:default:"), 24)
-        return one_line(f"{short}, turn {line.turn}, {ts[:10]}: {words}", longest)
+        when = ", ".join([asked.ts[:10], *asked.standing])
+        return one_line(f"{short}, turn {line.turn}, {when}: {asked.words}", longest)
 
-    def asked(self, session: str, turn: int) -> tuple[str, str]:
-        """When a turn began, and what it was asked for; empty where that cannot be read."""
+    def _of(self, session: str, turn: int) -> _Asked:
+        if (place := (session, turn)) not in self._asked:
+            self._asked[place] = self._look_up(session, turn)
+        return self._asked[place]
+
+    def _look_up(self, session: str, turn: int) -> _Asked:
         places = self._home.session(SessionKey.parse(session))
         with contextlib.suppress(errors.MindstoneError), transcript.History(places) as history:
+            if session not in self._standings:
+                self._standings[session] = reader.standings_of(history)
             for line in map(history.whole, history.turn(turn)):
                 if isinstance(line.entry, conversation.UserMessage):
-                    return line.ts, line.entry.text
-        return "", ""
+                    known = [each.what for each in self._standings[session].of(line)]
+                    marks = tuple(each for each in known if each in ("rewound", "imported"))
+                    return _Asked(line.ts, line.entry.text, marks)
+        return _Asked("", "", ())
 
     def since(self, second: str) -> set[origin.Origin]:
         """What calls made in a second or after it: git keeps no finer times."""
@@ -292,12 +326,6 @@ def _watched_in(places: SessionPlaces) -> list[Path]:
         stored = disk.read_regular(places.files / objects.TREES)
         return list(map(Path, msgspec.msgpack.decode(stored, type=dict[str, msgspec.Raw])))
     return []
-
-
-def told(found: origin.Traced) -> list[LineOrigin]:
-    """Lines with their origins, as they are handed out."""
-    texts = [line.removesuffix(b"\n").decode("utf-8", "replace") for line in found.lines]
-    return [LineOrigin(at, text, *found.origins[at - 1]) for at, text in enumerate(texts, 1)]
 
 
 def runs(lines: Iterable[L]) -> list[list[L]]:
@@ -424,7 +452,7 @@ STAGED: Final = "--cached"
 """Stands for the commit that would be made now."""
 
 
-class CommitLine(LineOrigin, frozen=True):
+class CommitLine(LineOrigin, frozen=True, kw_only=True):
     """A line that a commit added."""
 
     commit: str
@@ -470,7 +498,7 @@ def lines_added(kept: KeptFiles, commit: str, made: str, written: str) -> Iterat
     late = kept.since(written)
     for path, old, new in rows:
         found = fold.once(f"{top}/{path}", contents[new], late)
-        every = told(found)
+        every = kept.told(found)
         for at in _added(top, old, new) if old in contents else range(len(every)):
             yield CommitLine(**asdict(every[at]), commit=commit, path=path)
 

@@ -12,6 +12,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
@@ -19,6 +21,7 @@ from mindstone_tui.core.library.search import SessionHit, search_everywhere
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall import acts, embedding
 from mindstone_tui.core.recall.acts import Act as Act
+from mindstone_tui.core.transcript import History
 
 T = TypeVar("T")
 
@@ -75,6 +78,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     rewound: int = 0
     """The line that took the exchange back in which the file was worked on; else 0."""
+    imported: str = ""
+    """Where the file was worked on, in words, if another program did."""
 
 
 class WorkDone:
@@ -84,6 +89,7 @@ class WorkDone:
         self._home = home
         self._settings = settings
         self._progress = progress
+        self._origins = profiles.Origins(home)
 
     def fixes(self, error: str, count: int) -> list[Remedy]:
         """What was done after an error like this one, where it did not come back."""
@@ -93,19 +99,21 @@ class WorkDone:
             return list(remedies(done, met or _alike(error, done.failures(_LOOKED_AT))))
 
         return [
-            msgspec.structs.replace(each, folder=self._folder(each.error.session))
+            msgspec.structs.replace(
+                each, error=self._marked(each.error), folder=self._folder(each.error.session)
+            )
             for each in self._ask(ask)[:count]
         ]
 
     def met_often(self, count: int) -> list[Recurring]:
         """Errors that were met in several sessions."""
         found = self._ask(lambda done: done.met_often(OFTEN, count))
-        return [Recurring(last=act, sessions=sessions) for act, sessions in found]
+        return [Recurring(last=self._marked(act), sessions=sessions) for act, sessions in found]
 
     def how(self, program: str, count: int) -> list[Invocation]:
         """The invocations of a program that worked here, the newest first."""
         return [
-            Invocation(last=act, times=times, folder=self._folder(act.session))
+            Invocation(last=self._marked(act), times=times, folder=self._folder(act.session))
             for act, times in self._ask(lambda done: done.worked(program, count))
         ]
 
@@ -122,7 +130,9 @@ class WorkDone:
         files = self._ask(
             lambda done: {
                 place: tuple(
-                    dict.fromkeys(act.about for act in done.of_turn(*place) if act.kind == "change")
+                    dict.fromkeys(
+                        act.about for act in done.of_turn(*place) if act.kind == "change" and act.ok
+                    )
                 )
                 for place in newest
             }
@@ -137,6 +147,7 @@ class WorkDone:
                 touched=place in touched,
                 folder=self._folder(place[0]),
                 rewound=touched[place].rewound if place in touched else 0,
+                imported=self._marked(touched[place]).imported if place in touched else "",
             )
             for place in newest
         ]
@@ -148,6 +159,16 @@ class WorkDone:
         with contextlib.closing(library):
             library.bring_up_to_date(sessions, self._progress)
             return library.done([each.key for each in sessions], ask)
+
+    def _marked(self, act: Act) -> Act:
+        """With where it comes from, if another program did it."""
+        places = self._home.session(SessionKey.parse(act.session))
+        with contextlib.suppress(MindstoneError), History(places) as history:
+            if is_imported(history.line(act.seq)):
+                return msgspec.structs.replace(
+                    act, imported=self._origins(act.session, act.seq).words
+                )
+        return act
 
     def _folder(self, session: str) -> str:
         profile = profiles.stored_profile(self._home.session(SessionKey.parse(session)))

@@ -53,11 +53,13 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     rewound: int = 0
     """The line that took its turn back; 0 where none did. What was done stays done."""
+    imported: str = ""
+    """Where it was done, in words, if another program did it; for those who ask the transcript."""
 
     @property
     def reason(self) -> str:
         """The line that says why it failed."""
-        return named_in(self.error)
+        return named_in(self.error) or self.error.rstrip().rpartition("\n")[2]
 
 
 _COLUMNS: Final = "owners.name, seq, turn, ts, kind, about, ok, code, error, acts.rewound"
@@ -94,8 +96,13 @@ class Doings:
         self._asked: dict[str, ToolCall] = {}
 
     def take(self, line: Line) -> list[tuple[Action, str]]:
-        """What is known with this line to have been done, each with the time."""
+        """What is known with this line to have been done, each with the time.
+
+        What a fork copied was done once, in the session that it comes from.
+        """
         entry = line.entry
+        if line.parent:
+            return []
         if isinstance(entry, AssistantMessage):
             self._asked |= {call.id: call for call in entry.calls}
         elif isinstance(entry, ToolReturned) and entry.call in self._asked:
@@ -138,8 +145,8 @@ class Done:
         self._owners = json.dumps(sorted(owners))
 
     def failures(self, most: int) -> list[Act]:
-        """What failed and said why, the newest first."""
-        return self._select(f"signature <> '' order by ts desc limit {most:d}", ())
+        """What failed and said something, the newest first."""
+        return self._select(f"error <> '' order by ts desc limit {most:d}", ())
 
     def like(self, signature: str, most: int) -> list[Act]:
         """Failures with that signature, the newest first."""
@@ -156,8 +163,9 @@ class Done:
     def comes_back(self, act: Act) -> bool:
         """Whether the same error was met again later in its session."""
         found = self._select(
-            "owners.name = ? and seq > ? and signature = ? limit 1",
-            (act.session, act.seq, signature_of(act.error)),
+            "owners.name = ? and seq > ? and error <> '' and signature = ?"
+            " and (signature <> '' or error = ?) limit 1",
+            (act.session, act.seq, signature_of(act.error), act.error),
         )
         return bool(found)
 
@@ -193,7 +201,7 @@ class Done:
     def touching(self, path: str, most: int) -> list[Act]:
         """What read or changed files whose path ends so, the newest first."""
         return self._select(
-            "kind <> 'command' and (about = ? or about like '%/' || ? escape '\\')"
+            "kind <> 'command' and ok and (about = ? or about like '%/' || ? escape '\\')"
             f" order by ts desc limit {most:d}",
             (path, path.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")),
         )
@@ -214,5 +222,5 @@ class Done:
 
 
 def _act(row: Sequence[Any]) -> Act:
-    named = dict(zip(Act.__struct_fields__, row, strict=True))
+    named = dict(zip(Act.__struct_fields__, row, strict=False))
     return msgspec.convert(named, Act, strict=False)  # a database knows no truth values

@@ -145,6 +145,23 @@ async def test_what_a_command_did_where_too_many_files_lie_is_not_called_before(
     assert blamed(tmp_path, "f") == [("one", "unknown", None), ("two", "turn", 2)]
 
 
+async def test_a_rewound_turn_made_its_lines_and_is_marked(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    write = calls(("write", {"path": "f", "content": "one\n"}))
+    model = script(tmp_path, {"text": "Hello."}, write, {"text": "done"})
+    more: dict[str, Any] = {"cwd": tmp_path / "work", "approve": "full-auto"}
+    async with on_stage(tmp_path / "home", model=model, **more) as stage:
+        await stage.say("hello")
+        await stage.say("make it")
+        home = Places.resolve({"MINDSTONE_HOME": str(tmp_path / "home")})
+        for expected, standing in (("", ()), (", rewound", ("rewound",))):
+            kept = KeptFiles(home, tmp_path / "work", {})
+            (line,) = kept.blame(tmp_path / "work" / "f")
+            assert (line.turn, line.standing) == (2, standing)
+            assert kept.words(line).endswith(f"{expected}: make it")
+            await stage.run("/rewind turn 1")
+
+
 async def hello(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a file to which a turn added a line, in a home that the verbs use."""
     work = tmp_path / "work"
@@ -174,7 +191,7 @@ async def test_people_programs_and_agents_are_told_the_same(
     assert "\x1b" not in head
     assert "mindstone replay agent:default:main --turn 1 --prompt" in shown.stderr
     lines = json.loads(mindstone_here("blame", "f.py", "--json", cwd=work).stdout)
-    assert [*lines[1]] == ["line", "text", "origin", "turn", "session", "seq"]
+    assert [*lines[1]] == ["line", "text", "origin", "turn", "session", "seq", "standing"]
     assert [each["origin"] for each in lines] == ["before", "turn"]
     for words in (("f.py:2",), ("f.py", "-L", "2"), ("f.py", "--lines", "2-9")):
         title, whole, row = mindstone_here("blame", *words, cwd=work).stdout.splitlines()

@@ -20,6 +20,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
     UserMessage,
 )
+from mindstone_tui.core.entries.line import IMPORTED
 from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.library.work import WorkDone
 from mindstone_tui.core.paths import Places
@@ -30,10 +31,15 @@ from tests.core.session.stage import calls, on_stage, script
 Step = tuple[str, dict[str, str], str]
 PORT_TAKEN = "Error: listen EADDRINUSE: address already in use :::3000\nCommand exited with code 1"
 
+NO_RULE = "make: *** No rule to make target 'ferret'.  Stop.\nCommand exited with code 2"
+NO_FILE = "There is no such file."
+FAILED = (NO_RULE, NO_FILE)
 
-def worked(home: Path, session: str, asked: str, *steps: Step) -> None:
+
+def worked(home: Path, session: str, asked: str, *steps: Step, channel: str = "") -> None:
     """A turn in which tools were used: name, arguments, result."""
     transcript = transcript_in(home, session)
+    transcript.channel = channel or transcript.channel
     turn = transcript.head.seq + 1
     transcript.append(TurnStarted(), turn=turn)
     transcript.append(UserMessage(text=asked), turn=turn)
@@ -42,7 +48,10 @@ def worked(home: Path, session: str, asked: str, *steps: Step) -> None:
             id=f"{session}-{turn}-{at}", name=name, arguments=msgspec.json.encode(fields).decode()
         )
         transcript.append(AssistantMessage(text="", calls=(call,), model="m"), turn=turn)
-        transcript.append(ToolReturned(call=call.id, name=name, text=result), turn=turn)
+        returned = ToolReturned(call=call.id, name=name, text=result)
+        if result in FAILED:
+            returned = msgspec.structs.replace(returned, status="error")
+        transcript.append(returned, turn=turn)
     transcript.append(TurnEnded(ending="done"), turn=turn)
     transcript.close()
 
@@ -79,6 +88,17 @@ def test_what_ended_an_error_is_told_with_the_command_that_worked_again(
     assert remedy.worked.seq > remedy.error.seq
 
 
+def test_an_error_that_bears_no_name_is_known_by_its_words(home: Path, work: WorkDone) -> None:
+    again = (shell("make ferret", NO_RULE), shell("touch wishes"), shell("make ferret", NO_RULE))
+    worked(home, "lost", "make it", *again)
+    ended = (shell("make ferret", NO_RULE), edit("Makefile"), shell("make ferret"))
+    worked(home, "web", "make it", *ended)
+    (remedy,) = work.fixes("make: *** No rule to make target 'ferret'.  Stop.", 5)
+    assert remedy.error.session == "agent:default:web"
+    assert [step.about for step in remedy.steps] == ["Makefile"]
+    assert remedy.error.reason
+
+
 def test_where_an_error_came_back_what_was_tried_in_between_is_no_remedy(
     home: Path, work: WorkDone
 ) -> None:
@@ -111,6 +131,11 @@ def test_the_invocations_that_worked_are_told_once_each(home: Path, work: WorkDo
     assert found == {"cd api && make lint | tail -3": 1, "make test": 2}
     assert [each.last.about for each in work.how("tail", 5)] == ["cd api && make lint | tail -3"]
     assert work.how("cargo", 5) == []
+    worked(home, "theirs", "build", shell("cargo build"), edit("lib.rs"), channel=IMPORTED)
+    (theirs,), (about,) = work.how("cargo", 5), work.about("lib.rs", 5)
+    assert theirs.last.imported.startswith("imported")
+    assert about.imported == theirs.last.imported
+    assert not any(each.last.imported for each in work.how("make", 5))
 
 
 def test_who_touched_a_file_is_told_with_what_changed_beside_it(home: Path, work: WorkDone) -> None:
@@ -121,6 +146,9 @@ def test_who_touched_a_file_is_told_with_what_changed_beside_it(home: Path, work
     assert set(found) == {"agent:default:api", "agent:default:web"}
     assert found["agent:default:api"].files == ("src/billing.py", "README.md")
     assert found["agent:default:web"].files == ()
+    worked(home, "lost", "Go on.", ("edit_file", {"path": "src/billing.py"}, NO_FILE))
+    told = {each.session for each in work.about("billing.py", 5) if each.touched or each.files}
+    assert told == set(found), "a change that failed changed nothing"
     spoken = work.about("which port has billing", 5)
     assert spoken[0].said is not None
     assert spoken[0].session == "agent:default:api"
@@ -145,7 +173,7 @@ async def test_what_was_done_in_a_rewound_turn_stays_done_and_is_marked(
     home: Path, tmp_path: Path, work: WorkDone, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "kayak.py").write_text("paddle")
-    done = calls(("read_file", {"path": "kayak.py"}), ("shell", {"command": "echo paddle"}))
+    done = calls(("read", {"path": "kayak.py"}), ("shell", {"command": "echo paddle"}))
     model = script(tmp_path, {"text": "Hello."}, done, {"text": "Done."})
     async with on_stage(home, model=model, cwd=tmp_path, approve="full-auto") as stage:
         await stage.say("hello")
@@ -161,6 +189,30 @@ async def test_what_was_done_in_a_rewound_turn_stays_done_and_is_marked(
         for verb in (["about", "kayak.py"], ["how", "echo"]):
             assert run_verb(verb) == 0
             assert f"rewound by #{by}" in capsys.readouterr().out
+
+
+async def test_what_ended_an_error_in_a_rewound_turn_is_marked_and_a_copy_is_no_second_time(
+    home: Path, tmp_path: Path, work: WorkDone, capsys: pytest.CaptureFixture[str]
+) -> None:
+    look = {"text": "", "tool_calls": [{"name": "shell", "arguments": {"command": "cat heron"}}]}
+    mend = calls(
+        ("write", {"path": "heron", "content": "grey\n"}), ("shell", {"command": "cat heron"})
+    )
+    model = script(tmp_path, look, {"text": "No."}, mend, {"text": "Done."}, {"text": "Hm."})
+    async with on_stage(home, model=model, cwd=tmp_path, approve="full-auto") as stage:
+        await stage.say("look")
+        await stage.say("mend it")
+        for name in ("a", "b", "c"):
+            await stage.run(f"/fork {name}")
+        (run,) = work.how("cat", 5)
+        assert run.times == 1
+        await stage.run("/rewind turn 1")
+        by = next(line.seq for line in stage.lines() if line.kind == "rewound")
+        assert work.met_often(5) == []
+        assert run_verb(["fix", "cat: heron: No such file or directory"]) == 0
+        told = capsys.readouterr().out
+        assert f"then changed heron  rewound by #{by}" in told
+        assert told.count("and it worked") == 1
 
 
 @given(st.text(max_size=200))
