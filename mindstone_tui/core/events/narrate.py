@@ -295,12 +295,12 @@ def _of_tool(event: ev.ToolEvent) -> EventLine:
                 detail=f"/undo takes it back{lost}",
                 tone="warning" if unkept else "note",
             )
-        case ev.FilesRestored(direction=direction, turns=turns, total=total, left=left):
+        case ev.FilesRestored(direction=direction, turns=turns, left=left):
             did = "taken back" if direction == "undo" else "done again"
             kept = f"; {plural(len(left), 'path')} left as they are" if left else ""
             return EventLine(
                 sign="↶" if direction == "undo" else "↷",
-                text=f"Changes of {turn_names(turns)} {did}: {plural(total, 'file')}{kept}",
+                text=f"Changes of {turn_names(turns)} {did}: {_count(event)}{kept}",
                 detail="/redo does it again" if direction == "undo" else "/undo takes it back",
                 more=left,
             )
@@ -312,7 +312,7 @@ def _is_folder(change: store.FileChange) -> bool:
     return (change.after or change.before).startswith("folder")
 
 
-def _count(event: ev.FilesChanged) -> str:
+def _count(event: ev.FilesChanged | ev.FilesRestored) -> str:
     """How many; folders count only where nothing else changed."""
     folders = sum(map(_is_folder, event.changes))
     return plural(event.total - folders or event.total, "file")

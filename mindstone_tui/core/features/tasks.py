@@ -190,7 +190,7 @@ class Tasks:
         """Write the task's state down, for machines, for people and into the log."""
         state = self.state()
         memories = self._memories
-        before = self._saved()
+        before = self._saved(also_rewound=True)
         with self._context.transcript.history() as history:
             saves = history.newest(["checkpoint_saved"], LOOKED_BACK)
             told = next((one.seq for one in saves), -1)
@@ -224,10 +224,10 @@ class Tasks:
             return None
         return self.save_checkpoint(trigger)
 
-    def _saved(self) -> Checkpoint | None:
+    def _saved(self, *, also_rewound: bool = False) -> Checkpoint | None:
         with self._context.transcript.history() as history:
             try:
-                return checkpoint_store.load_proven(self.places, history)
+                return checkpoint_store.load_proven(self.places, history, also_rewound=also_rewound)
             except ContinuityError:
                 return None
 
@@ -239,7 +239,9 @@ class Tasks:
         with self._context.transcript.history() as history:
             if not begun_as_task(reader(history), self._context.window.fold.state.task):
                 return None
-        reached = resume.milestones(self._saved(), self.state().checkpoint)
+        # What a rewound checkpoint has was no news when it was saved, and is none again.
+        before = self._saved(also_rewound=True)
+        reached = resume.milestones(before, self.state().checkpoint)
         return self.save_checkpoint(f"milestone: {reached}") if reached else None
 
     def start(self, argument: str) -> Line:

@@ -21,6 +21,7 @@ from mindstone_tui.core.context.digest import outcomes_in
 from mindstone_tui.core.context.extract import SourceMessage, approvals_of, passages_of
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part, Span
+from mindstone_tui.core.entries.provenance import is_quotation
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced
 from mindstone_tui.core.handoff.environment import (
     Environment,
@@ -212,7 +213,7 @@ def next_step(checkpoint: Checkpoint, *, begun: bool = False) -> list[str]:
     found += [f"- The last answer says: {one.text} {_at(one)}" for one in checkpoint.next_steps]
     if found:
         return found
-    if fresh := fresh_errors(checkpoint):
+    if fresh := [one for one in fresh_errors(checkpoint) if not is_quotation(one.kind)]:
         one = fresh[-1]
         return [f"- {one.kind} failed last {_at(one)}: mend it, or ask."]
     return ["- The last request was answered. Nothing waits: ask the person."]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mindstone_tui.core.entries.derived import CheckpointSaved
 from mindstone_tui.core.paths import Places, SessionKey
 from tests.core.session.stage import Stage, on_stage, script
 
@@ -11,6 +12,10 @@ from tests.core.session.stage import Stage, on_stage, script
 def prompt(stage: Stage) -> str:
     """The newest request, as it was sent."""
     return str(stage.requests()[-1])
+
+
+def logged(home: Path) -> str:
+    return next(home.rglob("LOG.md")).read_text()
 
 
 async def test_nothing_of_a_task_is_in_a_prompt_once_it_is_done_or_another_begins(
@@ -190,3 +195,19 @@ async def test_a_handoff_marks_what_was_corrected(home: Path, tmp_path: Path) ->
         await stage.run("/rewind turn 1")
         await stage.run("/handoff")
         assert "superseded" not in (await stage.run("/handoff show"))[1], "it was taken back"
+
+
+async def test_a_decision_is_no_milestone_again_because_a_checkpoint_was_rewound(
+    home: Path,
+) -> None:
+    async with on_stage(home, model=script(home.parent, {"text": "Yes."}, loop=True)) as stage:
+        await stage.run("/task start Ship the otter")
+        await stage.say("We decided to use Postgres for the otter.")
+        await stage.say("go on")
+        await stage.run("/checkpoint save")
+        await stage.run("/rewind turn 1")
+        await stage.say("go on once more")
+        await stage.run("/context")
+        saved = [one.trigger for one in stage.entries(CheckpointSaved)]
+        assert saved.count("milestone: decision") == 1
+    assert logged(home).count("Postgres") == 1

@@ -39,6 +39,7 @@ from mindstone_tui.core.handoff.checkpoint import (
     validate,
 )
 from mindstone_tui.core.handoff.environment import Environment, FileState
+from mindstone_tui.core.handoff.handoff import next_step
 from tests.builders import line_of
 
 PLAN = "Port the theme selector to the new palette."
@@ -333,6 +334,14 @@ def test_commands_are_kept_with_their_newest_end_and_errors_until_they_are_mende
     ]
     assert [(one.kind, one.seq) for one in state.errors] == [("make a", 5)]
     assert state.errors[0].text.startswith("make a: ")
+
+
+def test_what_failed_in_another_program_is_nobodys_next_step_here() -> None:
+    failed = ran(1, "make a", "[exit code 2]\nboom")
+    assert "mend it" in next_step(after(*failed))[0]
+    state = after(*failed, channel=IMPORTED)
+    assert state.errors
+    assert "mend it" not in next_step(state)[0]
 
 
 def test_only_the_last_commands_and_errors_stay_and_a_long_one_is_cut() -> None:
