@@ -104,9 +104,6 @@ _UNFINISHED: Final = ("", "y", "n")
 """Neither an answer nor worth sending."""
 
 
-_WHICH: Final = "Allow it once? Write yes or no (no: WHY tells the model why): "
-
-
 class LineQuestions:
     """The open questions of one conversation, asked one after the other."""
 
@@ -177,9 +174,14 @@ class LineQuestions:
             self._answer(asked.call, ev.Answer(allowed=False, why=why))
         self._open.clear()
 
+    def ask_again(self) -> None:
+        """Write below everything else what is asked for."""
+        yes = scopes_of(self._open[0])[0].label
+        prompt(f"{yes}? Write yes or no (no: WHY says why): ")
+
     def _show(self) -> None:
         show(self._open[0])
-        prompt(_WHICH)
+        self.ask_again()
         self._shown = self._clock()
 
 
@@ -365,7 +367,7 @@ class LineChat:
             case ev.Noticed() if self._questions.open:
                 prompt("\n")
                 self._printer.show(event)
-                prompt(_WHICH)
+                self._questions.ask_again()
             case _:
                 self._printer.show(event)
         match event:

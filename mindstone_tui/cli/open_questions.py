@@ -98,9 +98,11 @@ async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
     # Typed into a shell: nothing came into view here.
     given = events.Answer(allowed=False, how="typed waiting answer no", seen=-1.0)
     if allowed and not is_approval:
-        given = await _agreed(question)
-        if not given.allowed:
+        decided = await _agreed(question)
+        if decided is None:
+            output.hint("Nothing was decided: it waits on.")
             return ExitCode.DECLINED
+        given, allowed, why = decided, decided.allowed, decided.why
     # The work of a plan that begins may ask as well. Nobody here waits for a turn of another
     # program, which may wait for a person itself: what cannot be done now is told.
     talk = await connect(
@@ -121,12 +123,15 @@ async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
     return await chat.run(only=only, how=given.how, seen=given.seen)
 
 
-async def _agreed(question: OpenQuestion) -> events.Answer:
-    """Show what is no question about a tool, and take the first whole word that is entered."""
+async def _agreed(question: OpenQuestion) -> events.Answer | None:
+    """Show what is no question about a tool, and take the first whole word that is entered.
+
+    None where the input ends before one is.
+    """
     given: list[events.Answer] = []
     questions = line_chat.LineQuestions(lambda call, answer: given.append(answer))
     questions.kept = ""
     questions.ask(question.as_asked(datetime.now(UTC)))
     while not given and (line := await line_chat.read_line()):
         questions.take(line)
-    return given[0] if given else events.Answer(allowed=False)
+    return given[0] if given else None

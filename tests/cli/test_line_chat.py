@@ -214,7 +214,7 @@ async def test_a_no_may_say_why_and_the_model_is_told() -> None:
         await running
     why = ev.Answer(allowed=False, why="Use `git rm`.", how="typed no", seen=2.0)
     assert (person.answered, person.sent) == ([why], ["go", "no, use git"])
-    assert "no: WHY tells the model why" in err.getvalue()
+    assert "no: WHY says why" in err.getvalue()
 
 
 async def test_a_question_nobody_is_left_to_answer_is_left_to_the_next_who_looks() -> None:

@@ -566,6 +566,42 @@ async def test_a_plan_begins_in_the_folder_of_its_session(home: Path, tmp_path: 
     assert asked.folder == str(work)
 
 
+async def test_a_no_that_is_typed_where_a_yes_was_meant_counts_with_its_reason(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "1. measure\n2. rewrite"}, loop=True)
+    async with on_stage(home, model=model, cwd=tmp_path) as stage:
+        await stage.run("/plan")
+        await stage.say("make it faster")
+    answers = OnTerminal(None, "waiting", "answer", "1", "yes")
+    await asyncio.to_thread(answers.until, b"Begin it? Write yes or no")
+    await asyncio.to_thread(answer_in_full, answers, b"no: too vague")
+    assert await asyncio.to_thread(answers.finish) == 0
+    assert listed() == []
+    refused = [each for each in stage.entries(PlanChanged) if each.stage == "refused"]
+    assert [each.why for each in refused] == ["too vague"]
+
+
+async def test_what_a_folder_says_now_is_asked_about_and_can_be_declined(
+    home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "AGENTS.md").write_text("Use tabs.")
+    model = script(tmp_path, {"text": "Well."}, loop=True)
+    said = ("run", "-s", "main", "hello", "--model", model, "--cwd", str(tmp_path))
+    await asyncio.to_thread(mindstone, *said)
+    (tmp_path / "AGENTS.md").write_text("Use spaces.\n\n\nAlways.")
+    (one,) = listed()
+    assert "Use spaces." in one["shown"]
+    answers = OnTerminal(None, "waiting", "answer", str(one["number"]), "yes")
+    await asyncio.to_thread(answers.until, b"Trust what it says now?")
+    assert "\u27e6U+27E6".encode() not in answers.seen, "marks are not marked again"
+    answers.process.kill()
+    answers.finish()
+    declined = await asyncio.to_thread(mindstone, "waiting", "answer", str(one["number"]), "no")
+    assert declined.returncode == 0, declined.stderr
+    assert listed() == []
+
+
 async def test_trust_is_given_to_what_was_shown_and_to_nothing_else(
     home: Path, tmp_path: Path
 ) -> None:

@@ -49,7 +49,6 @@ _STEP: Final = patterns.pattern_of(
 )
 _MOST: Final = 50
 LONGEST_STEP: Final = 300
-_CHANGED: Final = "What they say changed since it was asked: look again, with `/trust` there."
 _DECIDED_BY: Final = {
     "approval": ("/answer yes {mark}", "/answer no {mark}"),
     "memory": ("/memory approve {call}", "/memory refuse {call}"),
@@ -58,6 +57,12 @@ _DECIDED_BY: Final = {
     "offer": ("/keep yes {mark}", "/keep no {mark}"),
 }
 """The slash command for a yes and for a no."""
+_YES: Final = {
+    "memory": "Remember it",
+    "plan": "Begin it",
+    "trust": "Trust what it says now",
+    "offer": "Keep it",
+}
 _MARK: Final = patterns.pattern_of(r"#[0-9a-f]{8}")
 
 
@@ -158,10 +163,10 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
             call=self.call,
             name=self.name,
             risk=self.kind,
-            shown=text.exact(body or title),
+            shown=body or title,
             digest=self.digest,
             why=self.sentence(now) + where,
-            scopes=(events.AskedScope(scope="once", label="Allow it"),),
+            scopes=(events.AskedScope(scope="once", label=_YES[self.kind]),),
             since=self.since,
         )
 
@@ -418,13 +423,15 @@ def _untrusted(home: paths.Places, session: str, lines: Iterable[Line]) -> list[
     book = trust.TrustFile(home.trust)
     for line in lines:
         match line.entry:
-            case store.TrustAsked(folder=folder, digest=digest, files=files):
+            case store.TrustAsked(folder=folder):
                 waiting.pop(folder, None)
-                if book.digest(Path(folder)) != digest and Path(folder).is_dir():
-                    told = trust.read_told(Workspace((Path(folder),)), trust.Looking(Path(folder)))
-                    says = content_of(told) if told.digest == digest else _CHANGED
-                    shown = "\n".join([f"Trust in {folder}", *files, says])
-                    asked = {"kind": "trust", "call": folder, "digest": digest, "shown": shown}
+                if not Path(folder).is_dir():
+                    continue
+                # What it says now: a yes to anything else would not be one.
+                told = trust.read_told(Workspace((Path(folder),)), trust.Looking(Path(folder)))
+                if told.files and book.digest(Path(folder)) != told.digest:
+                    shown = f"Trust in {folder}\n{content_of(told)}"
+                    asked = {"kind": "trust", "call": folder, "digest": told.digest, "shown": shown}
                     waiting[folder] = _proposal(session, line, folder=folder, **asked)
             case store.ProjectTrusted(folder=folder):
                 waiting.pop(folder, None)
