@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +31,7 @@ from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.approvals import Approval, Decision
 from mindstone_tui.core.tools.base import Tool
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.encode import Clean
+from mindstone_tui.core.transcript.encode import Clean, timestamp, utc_now
 
 _SCOPES: Final[dict[str, Scope]] = {
     "--session": "session",
@@ -57,8 +56,12 @@ class RulesFeature(Feature):
         self._inherit()
 
     def _inherit(self) -> None:
-        """What bound the session that this one was forked from binds here; once, and for itself."""
-        opened = self.session.history.header.entry
+        """What bound the session that this one was forked from binds here; once, and for itself.
+
+        It did when the fork was made, whatever was retired there before anybody opened this one.
+        """
+        header = self.session.history.header
+        opened = header.entry
         point = opened.forked_from if isinstance(opened, SessionOpened) else None
         if point is None:
             return
@@ -67,8 +70,9 @@ class RulesFeature(Feature):
         turns = self.session.history.newest(["turn_started"], self.context.transcript.head.seq)
         if all(turn.parent for turn in islice(turns, 1)):  # nothing was said here yet
             for one in every:
-                bound = one.scope == "session" and one.holds_in("", point.session)
-                if bound and one.line <= point.seq and one.words not in known:
+                bound = (one.scope, one.session) == ("session", point.session)
+                stood = not one.retired or one.retired > header.ts
+                if bound and stood and one.line <= point.seq and one.words not in known:
                     self.set_rule(one.words, "session", 0, inherited=True)  # line 0 names the fork
 
     @property
@@ -162,7 +166,7 @@ class RulesFeature(Feature):
                     raise WrongUse("/rules add needs the rule.")
                 yield told(self.set_rule(words, scope))
             case "retire":
-                rule = self.book.retire(_number(rest), _now())
+                rule = self.book.retire(_number(rest), timestamp(utc_now()), str(self.session.key))
                 self.record(derived.RuleRetired(number=rule.number, **self.context.by_hand()))
                 text = f"Rule {rule.number} stands no longer: {rule.words}"
                 yield CommandPrinted(command="rules", text=text, data=_data(rule))
@@ -375,7 +379,3 @@ def _number(text: str) -> int:
     if not text.strip().isdigit():
         raise WrongUse("Name the rule by its number.")
     return int(text)
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

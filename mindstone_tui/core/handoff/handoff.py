@@ -323,7 +323,9 @@ def _requests(asked: Sequence[SourceMessage], extent: _Extent) -> list[str]:
 
 
 def _at(one: Sourced) -> str:
-    return f"[turn {one.turn}, line {one.seq}]"
+    if not one.seq:  # nothing is said in the first line: it was set in another session
+        return "[your rule: /rules]"
+    return f"[turn {one.turn}, line {one.seq}]" if one.turn else f"[line {one.seq}]"
 
 
 def said(items: Iterable[Sourced]) -> list[str]:

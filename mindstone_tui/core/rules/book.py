@@ -111,12 +111,17 @@ class RuleBook:
             rules.append(written(len(rules) + 1))
             return rules[-1]
 
-    def retire(self, number: int, when: str) -> StandingRule:
-        """Let a rule stand no longer."""
+    def retire(self, number: int, when: str, session: str = "") -> StandingRule:
+        """Let a rule stand no longer; what binds only one session is retired there."""
         with self._changing() as rules:
             at = next((at for at, one in enumerate(rules) if one.number == number), None)
             if at is None or rules[at].retired:
                 raise errors.UsageError(f"No rule {number} stands.", "/rules lists those that do.")
+            if session and rules[at].scope == "session" and rules[at].session != session:
+                raise errors.UsageError(
+                    f"Rule {number} binds {rules[at].session} and nothing here.",
+                    f"`mindstone rules retire {number} -s {rules[at].session}` retires it there.",
+                )
             rules[at] = msgspec.structs.replace(rules[at], retired=when)
             return rules[at]
 

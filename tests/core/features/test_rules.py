@@ -201,6 +201,31 @@ async def test_a_rule_binds_on_the_machine_that_its_session_was_brought_to(
     assert [one.words for one in RuleBook(there).all() if not one.retired] == ["Be brief."]
 
 
+async def test_a_fork_has_the_rules_that_stood_when_it_was_made_and_retires_no_others(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Well."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("hello")
+        await stage.run("/rules add Never run terraform apply")
+        await stage.run("/rules add Never run packer build")
+        await stage.run("/rules retire 2")
+        await stage.run("/fork made")
+        await stage.run("/rules retire 1")
+    key = SessionKey.parse("made")
+    async with on_stage(home, model=model, key=key) as made:
+        _, listed = await made.run("/rules")
+        assert "terraform apply" in listed
+        assert "packer" not in listed
+        _, task = await made.run("/task start Ship it")
+        assert "Never run terraform apply [your rule: /rules]" in task
+    async with on_stage(home, model=model) as stage:
+        ended, said = await stage.run("/rules retire 3")
+        assert not ended.ok
+        assert "binds agent:default:made" in said
+        assert "terraform" not in (await stage.run("/rules"))[1]
+
+
 async def test_no_rule_comes_with_what_a_fork_copied(home: Path, tmp_path: Path) -> None:
     model = script(tmp_path, {"text": "ok"}, loop=True)
     async with on_stage(home, model=model) as stage:
