@@ -19,6 +19,7 @@ import msgspec
 
 from mindstone_tui.core.language.intent import only_asks
 from mindstone_tui.core.language.lists import expression, lists_in, pattern_beside
+from mindstone_tui.core.language.replacement import replaces
 from mindstone_tui.core.language.sentences import parts_of, shortened
 from mindstone_tui.core.language.words import plain_words, root, stopwords
 from mindstone_tui.core.patterns import pattern_of
@@ -196,6 +197,11 @@ class SpokenSentence(msgspec.Struct, frozen=True):
         """Where it stands."""
         return self.said.passage.seq
 
+    @property
+    def context(self) -> str:
+        """Its message, with the question that this answers."""
+        return f"{self.said.passage.text} {self.said.asked}"
+
 
 class Wanted:
     """What a question asks for, and how much of it a text holds."""
@@ -293,6 +299,9 @@ def answer(question: str, found: SearchResult, near: Near, rarity: Mapping[str, 
     if wanted.only_names({one.passage.speaker for one in said}):
         return ""
     ranked = sorted(_sentences(wanted, said), key=lambda one: -one.worth)
+    # Invoice 19 is not a newer invoice 18: what bears another number is another thing.
+    named = {word for word in spoken(question) if word.isdigit()}
+    ranked = [one for one in ranked if named <= set(spoken(one.context))] or ranked
     if not ranked:
         return ""
     best = _in_force(wanted, ranked)
@@ -349,7 +358,7 @@ def _relation(wanted: Wanted, best: SpokenSentence, other: SpokenSentence) -> st
     same = wanted.shape in _VALUES or not _units(best.text).isdisjoint(_units(other.text))
     values = set(_VALUE.findall(other.text))
     differs = bool(values) and values.isdisjoint(_VALUE.findall(best.text)[:1])
-    older = other.seq < best.seq and not wanted.before
+    older = other.seq < best.seq and not wanted.before and replaces(best.text, other.text)
     known = other.said.passage.superseded and not wanted.before  # it is on record
     return "Before" if known or (older and same and differs) else "Also"
 

@@ -317,7 +317,9 @@ class SessionRecall:
         return around[max(at - 3, 0) : at + 6] or [passage]
 
     def _after(self, seq: int, most: int) -> list[Passage]:
-        return [passage for _, passage in self.index.after(max(seq, -1), most)]
+        """What was said after a line and not taken back, in order."""
+        found = self.index.after(max(seq, -1), most)
+        return [passage for _, passage in found if not passage.rewound]
 
     @cached_property
     def _lineage(self) -> list[lineage.Ancestor]:

@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
+from mindstone_tui.core.entries.derived import StatementSuperseded
+from mindstone_tui.core.entries.line import IMPORTED
+from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.errors import UnknownName
 from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.export.html import escaped, prose, spread
@@ -236,6 +239,42 @@ def test_only_the_wanted_turns_are_told(tmp_path: Path, name: str) -> None:
     assert "3 turns" not in text
 
 
+def _outcomes(page: str) -> tuple[str, dict[str, str], dict[str, list[str]]]:
+    """What a page says came of a session: its source, by heading, and the rows as they read."""
+    story = page.partition('<div class="story"')[2].partition("</div>")[0]
+    parts = dict(re.findall(r"<section><h2>(\w+)(.*?)</section>", story, re.DOTALL))
+    rows = {
+        name: [re.sub(r"<[^>]+>", "", row) for row in re.findall(r"<li>(.*?)</li>", part)]
+        for name, part in parts.items()
+    }
+    return story, parts, rows
+
+
+def test_what_was_corrected_or_taken_back_is_no_outcome_and_an_import_is_quoted(home: Path) -> None:
+    transcript = transcript_in(home)
+    own = transcript.channel
+    transcript.channel = IMPORTED
+    say(transcript, "We decided to use RabbitMQ for all messages.", "Yes.")
+    transcript.channel = own
+    decided = say(transcript, "We decided to use port 8790 for staging.", "Noted.")
+    corrected = say(transcript, "No, staging has port 8791, not 8790.", "Corrected.")
+    with transcript.history() as history:
+        said = {line.turn: line.seq for line in history.newest(("user_message",), 100)}
+    transcript.append(StatementSuperseded(statement=said[decided], by=said[corrected]))
+    call = ToolCall(id="c", name="write", arguments='{"path": "a.txt", "content": "x"}')
+    transcript.append(AssistantMessage(text="", model="test", calls=(call,)), turn=corrected)
+    transcript.append(ToolReturned(call="c", name="write", text="written"), turn=corrected)
+    undone = FilesRestored(
+        direction="undo", turns=(corrected,), root="", total=0, changes=(), manifest="", token=""
+    )
+    transcript.append(undone)
+    transcript.close()
+    *_, rows = _outcomes(_exported(home, "html"))
+    assert rows["Decided"] == ["imported: “We decided to use RabbitMQ for all messages.” turn 1"]
+    assert rows["Corrected"] == ["No, staging has port 8791, not 8790. turn 3"]
+    assert "Files" not in rows
+
+
 def test_a_page_tells_what_was_asked_decided_and_made_each_linked_to_its_line(home: Path) -> None:
     transcript = transcript_in(home)
     turn = say(transcript, "Write a parser for the words of a line.", "I will.") + 1
@@ -257,12 +296,7 @@ def test_a_page_tells_what_was_asked_decided_and_made_each_linked_to_its_line(ho
     say(transcript, "Write a parser for the words of a line.", "It is there.")
     transcript.close()
     page = _exported(home, "html")
-    story = page.partition('<div class="story"')[2].partition("</div>")[0]
-    parts = dict(re.findall(r"<section><h2>(\w+)(.*?)</section>", story, re.DOTALL))
-    rows = {
-        name: [re.sub(r"<[^>]+>", "", row) for row in re.findall(r"<li>(.*?)</li>", part)]
-        for name, part in parts.items()
-    }
+    story, parts, rows = _outcomes(page)
     assert rows == {
         "Asked": [
             "Write a parser for the words of a line. turn 1, turn 6",

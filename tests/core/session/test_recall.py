@@ -253,3 +253,22 @@ async def test_a_turn_embeds_its_question_once_however_many_places_it_looks_at(h
     assert injected is not None
     sources = {passage.session for passage in injected.passages}
     assert sources >= {"agent:default:main", "agent:default:other", agent.agent}
+
+
+async def test_an_answer_is_about_the_thing_that_was_asked_for_and_holds(home: Path) -> None:
+    model = script(home.parent, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        recall = stage.session.services.recall
+        for said in (
+            "The invoice 18 was paid on Monday.",
+            "The invoice 19 was paid on Friday.",
+            "The release day is Thursday.",
+        ):
+            await stage.say(said)
+        assert "Thursday" in await recall.answer("When is the release day?", ())
+        await stage.run("/rewind turn 2")
+        paid = await recall.answer("When was invoice 18 paid?", ())
+        assert "Monday" in paid
+        assert "Before" not in paid
+        for asked in ("When is the release day?", "What did we do today?"):
+            assert "Thursday" not in await recall.answer(asked, ()), asked

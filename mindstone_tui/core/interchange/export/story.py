@@ -13,9 +13,9 @@ from mindstone_tui.core import errors, patterns, transcript
 from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conversation, window
 from mindstone_tui.core.entries.actions import Action, actions_of, kind_of
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
-from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries.provenance import is_imported, quoted
 from mindstone_tui.core.entries.standings import REWOUND, Rewinds, Standings, turns_in_words
-from mindstone_tui.core.entries.store import Imported
+from mindstone_tui.core.entries.store import FilesRestored, Imported
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.language import intent, sentences
 from mindstone_tui.core.statements.recogniser import recognise
@@ -273,7 +273,8 @@ Outcomes = dict[str, dict[str, list[tuple[int, int]]]]
 def outcomes(source: StorySource) -> Outcomes:
     """What was asked, decided and corrected, and which commits and files came of it.
 
-    Everything is quoted from its line. What was rewound, and what failed, came to nothing.
+    Everything is quoted from its line. What was rewound, corrected or taken back, and what failed,
+    came to nothing; what another program heard is quoted as such.
     """
     kinds = ("Asked", "Decided", "Corrected", "Commits", "Files")
     found: Outcomes = {name: {} for name in kinds}
@@ -282,22 +283,27 @@ def outcomes(source: StorySource) -> Outcomes:
         words = sentences.shortened(" ".join(words.split()), _ASKED)
         found[kind].setdefault(words, []).append((line.seq, line.turn))
 
-    rewinds = reader.rewinds_of(source.history)
+    standings, rewinds = reader.standings_of(source.history), reader.rewinds_of(source.history)
     lines = [line for line in source.lines() if rewinds.of_place(line.seq, line.turn) is None]
+    taken_back: set[int] = set()
     for line in lines:
         match line.entry:
+            case FilesRestored(direction=direction, turns=turns):
+                taken_back = taken_back - {*turns} | ({*turns} if direction == "undo" else set())
             case conversation.UserMessage(text=text):
                 words = as_written(text)
                 if not intent.is_small_talk(words):
                     add("Asked", words, line)
+                if standings.replaced_by(line.seq) is not None:
+                    continue
                 for each in recognise(Utterance(speaker="user", text=words, line=line.seq)):
                     if (name := _SETTLED.get(each.kind)) and (each.sure or name == "Corrected"):
-                        add(name, each.words, line)
+                        add(name, quoted(line, each.words), line)
             case conversation.ToolReturned(name=name, text=text) if kind_of(name) == "command":
                 for commit, subject in _COMMITTED.findall(inside(text)):
                     add("Commits", f"{commit} {subject}", line)
     for done in actions_of(lines):
-        if done.kind == "change" and done.ok:
+        if done.kind == "change" and done.ok and done.turn not in taken_back:
             add("Files", done.about, done)
     return found
 
