@@ -16,7 +16,7 @@ from mindstone_tui.core.entries.conversation import (
     SessionOpened,
     UserMessage,
 )
-from mindstone_tui.core.entries.derived import StatementSuperseded, TodoChanged
+from mindstone_tui.core.entries.derived import StatementSuperseded, SummaryDerived, TodoChanged
 from mindstone_tui.core.entries.line import encode_body, seal
 from mindstone_tui.core.entries.standings import Rewinds, Standing, Standings, not_rewound
 from mindstone_tui.core.entries.store import Imported
@@ -178,3 +178,22 @@ def test_what_a_rewound_correction_replaced_holds_again_and_a_copy_replaces_noth
     assert [one.words for one in told] == ["superseded by #1"], "the verdict before it holds"
     copied = msgspec.structs.replace(said[2], parent="01" + "9" * 24)
     assert Standings([*said[:2], copied]).of(said[0]) == ()
+
+
+def test_a_summary_of_nothing_that_was_taken_back_holds() -> None:
+    told = [
+        line(
+            seq,
+            7,
+            SummaryDerived(
+                strategy="notes", sources=(), text="x", tokens_before=9, tokens_after=1, model="m"
+            ),
+        )
+        for seq in (3, 4)
+    ]
+    gone = line(9, 8, Rewound(to_turn=5, state=WindowState(through=8, summaries=(3,))))
+    standings = Standings([*told, gone])
+    assert [[one.what for one in standings.of(each)] for each in told] == [
+        ["derived"],
+        ["rewound", "derived"],
+    ]

@@ -125,6 +125,8 @@ class _Rewind(msgspec.Struct):
     through: int
     last: int
     """The newest turn then."""
+    kept: frozenset[int] = frozenset()
+    """Summaries that tell of nothing that was taken back: they still stand in the prompt."""
     back: frozenset[int] = frozenset()
     """Turns that were restored since."""
 
@@ -149,7 +151,8 @@ class Rewinds:
         match line.entry:
             case Rewound(to_turn=to_turn, state=state):
                 through = min(state.through, line.seq)
-                self._rewinds.append(_Rewind(line.seq, to_turn, through, line.turn))
+                kept = frozenset(state.summaries)
+                self._rewinds.append(_Rewind(line.seq, to_turn, through, line.turn, kept))
             case Restored(turns=turns):
                 for each in self._rewinds:
                     each.back |= frozenset(turns)
@@ -165,7 +168,8 @@ class Rewinds:
     def of_place(self, seq: int, turn: int) -> int | None:
         """The same for something that was said at a place."""
         for each in self._rewinds:
-            if turn > each.to_turn and seq <= each.through and turn not in each.back:
+            after = turn > each.to_turn and seq <= each.through
+            if after and turn not in each.back and seq not in each.kept:
                 return each.by
         return None
 
