@@ -297,6 +297,7 @@ class Tasks:
                 self._context.count,
                 budget,
                 lambda seq: summary_text(reader(history), seq),
+                self._since,
             )
 
     def resume_into_prompt(self) -> tuple[Resumption, Line]:
@@ -311,7 +312,7 @@ class Tasks:
                 ended, "/task start begins another; /checkpoint show prints what was reached."
             )
         if any(
-            isinstance(one, HandoffReplayed) and one.sha256 == checkpoint.sha256
+            isinstance(one.entry, HandoffReplayed) and one.entry.sha256 == checkpoint.sha256
             for one in self._since(checkpoint)
         ):
             raise ContinuityError(
@@ -323,15 +324,14 @@ class Tasks:
         entry = HandoffReplayed(sha256=checkpoint.sha256, text=text, state=window.fold.state)
         return found, window.record(entry, self._context.transcript.last_turn)
 
-    def _since(self, checkpoint: Checkpoint) -> list[object]:
+    def _since(self, checkpoint: Checkpoint) -> list[Line]:
         """What was written after a checkpoint and not taken back."""
         with self._context.transcript.history() as history:
-            lines = not_rewound(reader(history)(checkpoint.head.seq + 1, history.head.seq))
-        return [line.entry for line in lines]
+            return not_rewound(reader(history)(checkpoint.head.seq + 1, history.head.seq))
 
     def ended_since(self, checkpoint: Checkpoint) -> str:
         """That the task of a checkpoint was ended after it; empty while it goes on."""
-        if any(isinstance(one, TaskDone) for one in self._since(checkpoint)):
+        if any(isinstance(one.entry, TaskDone) for one in self._since(checkpoint)):
             return f"The task of checkpoint {checkpoint.version} is done."
         return ""
 

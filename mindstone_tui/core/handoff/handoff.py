@@ -21,6 +21,8 @@ from mindstone_tui.core.context.digest import outcomes_in
 from mindstone_tui.core.context.extract import SourceMessage, approvals_of, passages_of
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part, Span
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.derived import StatementSuperseded
 from mindstone_tui.core.entries.provenance import is_quotation
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced
 from mindstone_tui.core.handoff.environment import (
@@ -335,6 +337,17 @@ def said(items: Iterable[Sourced]) -> list[str]:
         old = f"; it corrects line {one.old_seq}: {shortened(one.old, 200)}" if one.old else ""
         rows.append(f"- {one.text} {_at(one)}{old}")
     return rows
+
+
+def corrected(since: Sequence[Line]) -> list[str]:
+    """What lines say holds no longer, each with what was said instead."""
+    said = {line.seq: line.entry.text for line in since if isinstance(line.entry, UserMessage)}
+    judged = [line.entry for line in since if isinstance(line.entry, StatementSuperseded)]
+    return [
+        f"Line {one.statement} holds no longer, by line {one.by}: {shortened(said[one.by], 200)}"
+        for one in judged
+        if one.by in said
+    ]
 
 
 def _quoted(passage: SourceMessage, shown: int) -> str:

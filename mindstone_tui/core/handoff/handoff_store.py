@@ -120,6 +120,8 @@ def take_over(
         for one in later
     )
     body = f"{letter.body}\n\n## Since then, word for word\n{tail}" if tail else letter.body
+    if corrected := handoff.corrected(since):
+        body += "\n\n## Corrected since then\n" + "\n".join(f"- {one}" for one in corrected)
     origin = f"handoff of {letter.session}, lines {letter.covers.first}-{letter.covers.last}"
     text = (
         "This was handed over from the window before. It is derived from the transcript, which "

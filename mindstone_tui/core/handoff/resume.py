@@ -57,10 +57,11 @@ def bootstrap(
     count: Count,
     budget: int = 2_000,
     summary_at: Callable[[int], str] = lambda _seq: "",
+    since: Callable[[Checkpoint], Sequence[entries.Line]] = lambda _checkpoint: (),
 ) -> Resumption:
     """Take the five steps; a checkpoint that is refused ends them with its reason.
 
-    `summary_at` reads the summary that a line of history derived.
+    `summary_at` reads the summary that a line of history derived, `since` what came afterwards.
     """
     here = observe(())
     steps = [ResumeStep(name="orient", detail=_position(here))]
@@ -72,7 +73,7 @@ def bootstrap(
         )
     )
     now = observe(file.path for file in checkpoint.environment.files)
-    changed = drift(checkpoint.environment, now)
+    changed = (*drift(checkpoint.environment, now), *handoff.corrected(since(checkpoint)))
     steps.append(
         ResumeStep(name="verify", detail=" ".join(changed) or "nothing has changed", ok=not changed)
     )

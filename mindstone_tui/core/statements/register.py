@@ -17,6 +17,7 @@ import msgspec
 
 from mindstone_tui.core.language import clause, content, sentences
 from mindstone_tui.core.language.replacement import replaces as denies
+from mindstone_tui.core.language.words import stopwords
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import recogniser, statement
 from mindstone_tui.core.values import Value
@@ -132,6 +133,15 @@ def _answers(new: statement.Statement, question: statement.Statement) -> bool:
     return new.kind in ("decision", "rule", "correction") and 2 * len(shared) >= max(1, len(asked))
 
 
+def _is_apart(correction: statement.Statement, sentence: str) -> bool:
+    """Whether a sentence turns the same down itself, or gives a value to something else."""
+    said = content.parts(sentence.casefold())
+    if not set(correction.rejected).isdisjoint(said.rejected):
+        return True
+    mine, theirs = set(correction.slot), set(said.slot) - stopwords()
+    return bool(mine - theirs) and bool(theirs - mine) and bool(mine & theirs)
+
+
 def _pointed(
     correction: statement.Statement, recent: Sequence[statement.Utterance]
 ) -> statement.Statement:
@@ -144,7 +154,8 @@ def _pointed(
             shared = len(wanted & set(content.topic(clause.read(sentence.text).whole)))
             at = statement.Pointer(utterance.line, sentence.start)
             enough = shared >= 2 or (shared == 1 and len(wanted) <= 2)
-            if at < correction.at and enough and (best is None or shared >= best[0]):
+            better = enough and (best is None or shared >= best[0])
+            if at < correction.at and better and not _is_apart(correction, sentence.text):
                 best = (shared, at, sentence.text)
     if best is None:
         return correction

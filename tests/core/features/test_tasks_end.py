@@ -211,3 +211,19 @@ async def test_a_decision_is_no_milestone_again_because_a_checkpoint_was_rewound
         saved = [one.trigger for one in stage.entries(CheckpointSaved)]
         assert saved.count("milestone: decision") == 1
     assert logged(home).count("Postgres") == 1
+
+
+async def test_what_was_corrected_since_is_told_with_a_checkpoint_and_a_handoff(home: Path) -> None:
+    async with on_stage(home, model=script(home.parent, {"text": "Yes."}, loop=True)) as stage:
+        await stage.run("/task start Build the boat")
+        await stage.say("We decided to use teak.")
+        await stage.run("/checkpoint save")
+        await stage.run("/handoff write")
+        await stage.say("No, we decided to use oak, not teak.")
+        for command in ("/checkpoint resume", "/handoff use"):
+            ended, said = await stage.run(command)
+            assert ended.ok, said
+            await stage.say("go on")
+            head = str(stage.requests()[-1][0]["content"])
+            assert "holds no longer, by line" in head, command
+            await stage.run("/rewind turn 2")

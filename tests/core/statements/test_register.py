@@ -103,6 +103,17 @@ def test_a_correction_may_come_some_messages_later() -> None:
     assert settled(old, *EVERYDAY, new).standing[0].corrects is None
 
 
+def test_a_correction_beside_another_is_about_another_thing() -> None:
+    for other in ("not oldhost", "not newhost"):
+        said = (
+            "No, the proxy host is narstone, not oldhost.",
+            f"No, the queue host is polstone, {other}.",
+        )
+        found = settled(*said).standing
+        assert [one.words for one in found] == [*said]
+        assert [one.corrects for one in found] == [None, None]
+
+
 def test_a_correction_retires_what_it_corrects() -> None:
     register = settled(
         "Remember that the staging Postgres listens on 5432.",
