@@ -431,9 +431,9 @@ class Memories:
         proposals.apply(self.agent, standing.entry, entry)
         self.proposals[proposal] = known
         self._mark_doubted()
-        if decision in ("refused", "undone"):
+        if decision != "approved":
             asked = [n for n in self.notes if (n.by, n.category) == ("person", "learnings")]
-            self._drop([note for note in asked if note.text in words], line.seq)
+            self._drop([note for note in asked if note.text in body_of(standing)], line.seq)
         return line
 
     async def consolidate(
@@ -492,11 +492,14 @@ class Memories:
         return lines
 
     def edit(self, proposal: str, text: str) -> Line:
-        """Approve a proposal with other words; what is known about it stays."""
+        """Approve a proposal with other words; what else is known about it stays."""
         standing = self.proposals.get(proposal)
         after = standing.entry.after if standing is not None else ""
         if after and standing is not None and standing.entry.path.startswith("memory/"):
-            text = render(msgspec.structs.replace(parse(after), body=text))
+            old = parse(after)
+            quoted = " " in old.name and old.name.rstrip("…").casefold() in old.body.casefold()
+            name = one_line(text, _NAME_LENGTH) if quoted else old.name
+            text = render(msgspec.structs.replace(old, name=name, body=text))
         return self.decide(proposal, "edited", by="person", after=text)
 
     def _write(self, entry: Entry) -> Line:

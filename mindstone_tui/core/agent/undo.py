@@ -277,7 +277,7 @@ class FileKeeper:
         """Which turns changed which files."""
         self.store.refresh()
         with self._history() as history:
-            lines = list(history.newest(KINDS, _EVERYTHING))
+            lines = [line for line in history.newest(KINDS, _EVERYTHING) if not line.parent]
         return read_steps(reversed(lines), self.store)
 
     def untold(self) -> str:

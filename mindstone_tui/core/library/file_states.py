@@ -35,7 +35,8 @@ class FilesOfSession:
         self._store = objects.ObjectStore(places.files, limit=_NO_LIMIT)
         self._store.refresh()
         with transcript.History(places) as history:
-            lines = list(history.newest(steps.KINDS, _EVERYTHING))
+            kept = history.newest(steps.KINDS, _EVERYTHING)
+            lines = [line for line in kept if not line.parent]  # a fork keeps no files
             self.last_turn = max((line.turn for line in lines), default=0)
         self._steps: steps.FileSteps = steps.read_steps(reversed(lines), self._store)
 

@@ -99,7 +99,8 @@ def fork_session(
     try:
         for digest in _kept_beside(lines):
             forked.keep_blob(history.blob(digest))
-        taken = (*lines, *_story_of(history, lines), *_work_under_way(history, point.seq))
+        taken = (*lines, *_story_of(history, lines), *_work_under_way(history, lines, point.seq))
+        taken += tuple(_files_put_back(history, lines, point.seq))
         every = _with_verdicts(history, sorted(taken, key=lambda line: line.seq))
         shown = {line.turn for line in lines}
         forked.append_all([_same_model(context, forked.channel, outside, shown), *_copies(every)])
@@ -116,6 +117,14 @@ def _folder_of(history: History) -> str:
     """Where a session was begun: its forks belong there, too."""
     opened = history.header.entry
     return opened.folder if isinstance(opened, conversation.SessionOpened) else ""
+
+
+def _files_put_back(history: History, window: Sequence[Line], through: int) -> list[Line]:
+    """What a person did to files since the newest message: the model has not heard of it yet."""
+    said = [line.seq for line in window if isinstance(line.entry, conversation.UserMessage)]
+    since = max(said, default=0)
+    newest = history.newest(("files_restored",), history.head.seq - since)
+    return [line for line in newest if line.seq <= through]
 
 
 def _with_verdicts(history: History, lines: Sequence[Line]) -> list[Line]:
@@ -258,8 +267,11 @@ def _story_of(history: History, window: Sequence[Line]) -> list[Line]:
     return found
 
 
-def _work_under_way(history: History, through: int) -> list[Line]:
-    """What the head of the prompts said at a line: the task, its list and plan, and the notes."""
+def _work_under_way(history: History, window: Sequence[Line], through: int) -> list[Line]:
+    """What the head of the prompts said at a line: the task, its list and plan, and the notes.
+
+    A note that something in the window corrected comes along: the fork may take that back.
+    """
     kinds = {kind.__struct_config__.tag: kind for kind in (*_WORK, TaskDone, *_AROUND)}
     newest = history.newest([str(tag) for tag in kinds], history.head.seq + 1)
     known = [line for line in newest if line.seq <= through]
@@ -269,7 +281,11 @@ def _work_under_way(history: History, through: int) -> list[Line]:
     gone = {line.seq for line in judged if rewinds.of_place(line.seq, line.turn) is not None}
     held = [line for line in known if line.seq not in gone and rewinds.of(line) is None]
     noted = {note.seq for note in recent_notes(held)}
-    found = [line for line in held if line.seq in noted]
+    shown = {line.seq for line in window}
+    for line in judged:
+        if isinstance(line.entry, StatementSuperseded) and line.entry.by in shown:
+            noted.add(line.entry.statement)
+    found = [line for line in held if line.seq in noted and isinstance(line.entry, NoteTaken)]
     running = list(takewhile(lambda line: not isinstance(line.entry, TaskDone), held))
     for kind in _WORK:
         found += [line for line in running if isinstance(line.entry, kind)][:1]

@@ -628,3 +628,21 @@ async def test_a_wish_to_remember_needs_words_of_its_own_and_recalls_no_echo(
         await stage.say("Remember that the freezer code is 99887.")
         assert len(stage.entries(MemoryProposed)) == 1
         assert not stage.entries(RecallInjected)
+
+
+async def test_what_was_edited_is_remembered_by_its_new_words_alone(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.say("Remember that the grove is Nordholt.")
+        await stage.say("thanks")
+        (proposed,) = stage.entries(MemoryProposed)
+        ended, said = await stage.run(f"/memory edit {proposed.proposal} The grove is Suedholt.")
+        assert ended.ok, said
+        for command in ("/memory", "/notes"):
+            words = (await stage.run(command))[1].replace("fact_the-grove-is-nordholt.md", "")
+            assert "Nordholt" not in words, command
+        await stage.say("Go on.")
+        head = str(stage.requests()[-1][0]["content"])
+        assert "[The grove is Suedholt.]" in head
+        assert "Nordholt" not in head

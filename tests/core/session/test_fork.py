@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -331,3 +332,34 @@ async def test_a_fork_has_the_note_again_whose_correction_was_rewound(
         await stage.run("/fork child")
     async with on_stage(home, key=CHILD, model=model) as fork:
         assert "Quillfeather" in (await fork.run("/notes"))[1]
+        await fork.say("No, my dentist is Dr Marrowby, not Dr Quillfeather.")
+        await fork.say("thanks")
+        await fork.run("/fork another")
+    async with on_stage(home, key=SessionKey.parse("another"), model=model) as fork:
+        assert "Quillfeather" not in (await fork.run("/notes"))[1]
+        await fork.run("/rewind turn 2")
+        assert "Quillfeather" in (await fork.run("/notes"))[1], (
+            "it had been copied with its verdict"
+        )
+
+
+async def test_the_model_of_a_fork_hears_that_files_were_put_back(
+    home: Path, tmp_path: Path
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    wrote = calls(("write", {"path": "c.txt", "content": "x\n"}))
+    model = script(tmp_path, wrote, {"text": "Wrote it."}, loop=True)
+    more: dict[str, Any] = {"model": model, "cwd": work, "approve": "full-auto"}
+    async with on_stage(home, **more) as stage:
+        await stage.say("write it")
+        await stage.run("/undo")
+        await stage.run("/fork other")
+    model = script(tmp_path, {"text": "Well."}, loop=True)
+    async with on_stage(home, **more | {"model": model}, key=SessionKey.parse("other")) as fork:
+        await fork.say("What is in c.txt?")
+        await fork.say("And now?")
+        told = ["took back what turn 1" in str(each[-1]["content"]) for each in fork.requests()]
+        assert told == [True, False]
+        ended, _ = await fork.run("/redo")
+        assert not ended.ok, "a fork keeps no files of its parent"
