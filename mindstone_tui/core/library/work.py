@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePath
 from typing import Final, TypeVar
 
 import msgspec
@@ -122,7 +123,14 @@ class WorkDone:
         touching = self._ask(lambda done: done.touching(subject, _FOLLOWED))
         wanted = profiles.SessionFilter(role="user")
         spoken = search_everywhere(self._home, self._settings, subject, count, wanted).hits
-        said = {(hit.session, hit.turn): hit for hit in spoken}
+        # A name with a dot is one word: whoever speaks of c.txt does not speak of b.txt.
+        name = PurePath(subject).name.casefold() if "." in subject and " " not in subject else ""
+        said = {
+            (hit.session, hit.turn): msgspec.structs.replace(
+                hit, says=hit.says and name in hit.excerpt.casefold()
+            )
+            for hit in spoken
+        }
         touched = {(act.session, act.turn): act for act in touching}
         when = {place: act.ts for place, act in touched.items()}
         when |= {place: hit.ts for place, hit in said.items()}

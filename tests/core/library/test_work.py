@@ -154,6 +154,15 @@ def test_who_touched_a_file_is_told_with_what_changed_beside_it(home: Path, work
     assert spoken[0].session == "agent:default:api"
 
 
+def test_whoever_speaks_of_one_file_does_not_speak_of_another(home: Path, work: WorkDone) -> None:
+    worked(home, "one", "What is in b.txt?")
+    worked(home, "two", "What is in c.txt?")
+    said = {each.session[-3:]: each.said for each in work.about("b.txt", 5)}
+    assert said["one"] is not None
+    assert said["one"].says
+    assert not [hit for name, hit in said.items() if name == "two" and hit is not None and hit.says]
+
+
 def test_files_that_changed_since_are_counted_and_nothing_is_said_where_it_cannot_be_told(
     home: Path, tmp_path: Path
 ) -> None:
