@@ -139,6 +139,18 @@ def _escape(name: str) -> str:
     )
 
 
+class _Under:
+    """A file or folder by its name, in one of the folders of a place."""
+
+    def __init__(self, name: str, within: str = "folder") -> None:
+        self._name = name
+        self._within = within
+
+    def __get__(self, place: object, kind: type) -> Path:
+        folder: Path = getattr(place, self._within)
+        return folder / self._name
+
+
 class SessionPlaces(msgspec.Struct, frozen=True):
     """The files of one session."""
 
@@ -146,96 +158,42 @@ class SessionPlaces(msgspec.Struct, frozen=True):
     folder: Path
     library: Path
     """Words and vectors of every session of its home: recall's cache."""
-
-    @property
-    def transcript(self) -> Path:
-        """History, the only truth."""
-        return self.folder / "transcript.jsonl"
-
-    @property
-    def offsets(self) -> Path:
-        """Where each line starts: a cache of the transcript's own."""
-        return self.folder / "transcript.offsets"
-
-    @property
-    def blobs(self) -> Path:
-        """Bodies too large for a line, named by their hash."""
-        return self.folder / "blobs"
-
-    @property
-    def torn(self) -> Path:
-        """Fragments that recovery set aside."""
-        return self.folder / "torn"
-
-    @property
-    def indexed(self) -> Path:
-        """There once something of it went into the library: without a transcript, it was lost."""
-        return self.folder / "index.mark"
-
-    @property
-    def lease(self) -> Path:
-        """Locked by the surface that takes a turn."""
-        return self.folder / "turn.lock"
-
-    @property
-    def draft(self) -> Path:
-        """What the running turn has said so far; no part of history."""
-        return self.folder / "draft.json"
-
-    @property
-    def next_lease(self) -> Path:
-        """Locked by whoever waits for the lease and has it next."""
-        return self.folder / "turn-next.lock"
-
-    @property
-    def handoffs(self) -> Path:
-        """Handoffs to later windows."""
-        return self.folder / "handoffs"
-
-    @property
-    def checkpoint(self) -> Path:
-        """The task's state for machines."""
-        return self.folder / "checkpoint.json"
-
-    @property
-    def progress(self) -> Path:
-        """The task's state for people."""
-        return self.folder / "progress.md"
-
-    @property
-    def notes(self) -> Path:
-        """The session's notes."""
-        return self.folder / "notes.md"
-
-    @property
-    def title(self) -> Path:
-        """The name a person gave it, for lists; the transcript has it as the command that did."""
-        return self.folder / "title"
-
-    @property
-    def server(self) -> Path:
-        """There if the transcript is the copy of one on a server; says which."""
-        return self.folder / "server"
-
-    @property
-    def profile(self) -> Path:
-        """What the session is, read off the transcript for lists; can be deleted at any time."""
-        return self.folder / "profile.json"
-
-    @property
-    def lost(self) -> Path:
-        """What was left of histories whose transcript is gone."""
-        return self.folder / "lost"
-
-    @property
-    def files(self) -> Path:
-        """What workspace files were before and after tools changed them."""
-        return self.folder / "files"
-
-    @property
-    def jobs(self) -> Path:
-        """What commands in the background printed."""
-        return self.folder / "jobs"
+    transcript = _Under("transcript.jsonl")
+    """History, the only truth."""
+    offsets = _Under("transcript.offsets")
+    """Where each line starts: a cache of the transcript's own."""
+    blobs = _Under("blobs")
+    """Bodies too large for a line, named by their hash."""
+    torn = _Under("torn")
+    """Fragments that recovery set aside."""
+    indexed = _Under("index.mark")
+    """There once something of it went into the library: without a transcript, it was lost."""
+    lease = _Under("turn.lock")
+    """Locked by the surface that takes a turn."""
+    draft = _Under("draft.json")
+    """What the running turn has said so far; no part of history."""
+    next_lease = _Under("turn-next.lock")
+    """Locked by whoever waits for the lease and has it next."""
+    handoffs = _Under("handoffs")
+    """Handoffs to later windows."""
+    checkpoint = _Under("checkpoint.json")
+    """The task's state for machines."""
+    progress = _Under("progress.md")
+    """The task's state for people."""
+    notes = _Under("notes.md")
+    """The session's notes."""
+    title = _Under("title")
+    """The name a person gave it, for lists; the transcript has it as the command that did."""
+    server = _Under("server")
+    """There if the transcript is the copy of one on a server; says which."""
+    profile = _Under("profile.json")
+    """What the session is, read off the transcript for lists; can be deleted at any time."""
+    lost = _Under("lost")
+    """What was left of histories whose transcript is gone."""
+    files = _Under("files")
+    """What workspace files were before and after tools changed them."""
+    jobs = _Under("jobs")
+    """What commands in the background printed."""
 
     @property
     def derived(self) -> tuple[Path, ...]:
@@ -276,36 +234,18 @@ class AgentPlaces(msgspec.Struct, frozen=True):
     folder: Path
     library: Path
     """Words and vectors of everything in its home: recall's cache."""
-
-    @property
-    def identity(self) -> Path:
-        """Who the agent is."""
-        return self.folder / "IDENTITY.md"
-
-    @property
-    def user(self) -> Path:
-        """Whom it works for."""
-        return self.folder / "USER.md"
-
-    @property
-    def memory(self) -> Path:
-        """What it was allowed to remember."""
-        return self.folder / "memory"
-
-    @property
-    def log(self) -> Path:
-        """Its operational ledger."""
-        return self.folder / "LOG.md"
-
-    @property
-    def journals(self) -> Path:
-        """What consolidation wrote, a file a day."""
-        return self.folder / "journals"
-
-    @property
-    def sessions(self) -> Path:
-        """A folder per session."""
-        return self.folder / "sessions"
+    identity = _Under("IDENTITY.md")
+    """Who the agent is."""
+    user = _Under("USER.md")
+    """Whom it works for."""
+    memory = _Under("memory")
+    """What it was allowed to remember."""
+    log = _Under("LOG.md")
+    """Its operational ledger."""
+    journals = _Under("journals")
+    """What consolidation wrote, a file a day."""
+    sessions = _Under("sessions")
+    """A folder per session."""
 
 
 class Places(msgspec.Struct, frozen=True):
@@ -335,80 +275,36 @@ class Places(msgspec.Struct, frozen=True):
         """The folders that are ours alone: no tool looks into them."""
         return self.config, self.data, self.state
 
-    @property
-    def config_file(self) -> Path:
-        """The user's settings."""
-        return self.config / "config.toml"
-
-    @property
-    def profiles(self) -> Path:
-        """Settings for kinds of work, a file each."""
-        return self.config / "profiles"
-
-    @property
-    def themes(self) -> Path:
-        """The user's own themes."""
-        return self.config / "themes"
-
-    @property
-    def hooks(self) -> Path:
-        """Programs that run at certain moments."""
-        return self.config / "hooks.json"
-
-    @property
-    def commands(self) -> Path:
-        """The user's own slash commands, a Markdown file each."""
-        return self.config / "commands"
-
-    @property
-    def skills(self) -> Path:
-        """The user's skills, a folder each."""
-        return self.config / "skills"
-
-    @property
-    def keys(self) -> Path:
-        """API keys, readable by their owner alone."""
-        return self.config / "keys.toml"
-
-    @property
-    def log(self) -> Path:
-        """Tracebacks and diagnostics; never on the terminal."""
-        return self.state / "mindstone.log"
-
-    @property
-    def rescued(self) -> Path:
-        """Where lines lie that no transcript could take."""
-        return self.state / "rescued"
-
-    @property
-    def models(self) -> Path:
-        """Weights that were fetched on request."""
-        return self.data / "models"
-
-    @property
-    def trust(self) -> Path:
-        """Which project folders were trusted."""
-        return self.state / "trust.json"
-
-    @property
-    def tool_pins(self) -> Path:
-        """What the tools of servers were declared as when they were first seen."""
-        return self.state / "tool-pins.json"
-
-    @property
-    def tool_tokens(self) -> Path:
-        """What remote tool servers gave whoever signed in, a file for each."""
-        return self.state / "tool-tokens"
-
-    @property
-    def library(self) -> Path:
-        """Words and vectors of every session: recall's cache."""
-        return self.data / "library.db"
-
-    @property
-    def agents(self) -> Path:
-        """A folder per agent."""
-        return self.data / "agents"
+    config_file = _Under("config.toml", "config")
+    """The user's settings."""
+    profiles = _Under("profiles", "config")
+    """Settings for kinds of work, a file each."""
+    themes = _Under("themes", "config")
+    """The user's own themes."""
+    hooks = _Under("hooks.json", "config")
+    """Programs that run at certain moments."""
+    commands = _Under("commands", "config")
+    """The user's own slash commands, a Markdown file each."""
+    skills = _Under("skills", "config")
+    """The user's skills, a folder each."""
+    keys = _Under("keys.toml", "config")
+    """API keys, readable by their owner alone."""
+    log = _Under("mindstone.log", "state")
+    """Tracebacks and diagnostics; never on the terminal."""
+    rescued = _Under("rescued", "state")
+    """Where lines lie that no transcript could take."""
+    models = _Under("models", "data")
+    """Weights that were fetched on request."""
+    trust = _Under("trust.json", "state")
+    """Which project folders were trusted."""
+    tool_pins = _Under("tool-pins.json", "state")
+    """What the tools of servers were declared as when they were first seen."""
+    tool_tokens = _Under("tool-tokens", "state")
+    """What remote tool servers gave whoever signed in, a file for each."""
+    library = _Under("library.db", "data")
+    """Words and vectors of every session: recall's cache."""
+    agents = _Under("agents", "data")
+    """A folder per agent."""
 
     def agent(self, agent: str) -> AgentPlaces:
         """The places of one agent."""
