@@ -245,6 +245,9 @@ def candidates(environ: Mapping[str, str], hidden: tuple[Path, ...] = ()) -> tup
     return tuple(found)
 
 
+_OF_THE_KERNEL: Final = ("sys", "irq", "bus", "fs", "acpi", "scsi", "sysrq-trigger")
+
+
 class Bubblewrap(msgspec.Struct, frozen=True):
     """Namespaces: its own view of files, processes and network."""
 
@@ -295,6 +298,9 @@ class Bubblewrap(msgspec.Struct, frozen=True):
         for place in (*shown_of_the_machine(), *shown_elsewhere(self.home, self.path, self.venv)):
             yield from ("--ro-bind-try", str(place), str(place))
         yield from ("--dev", "/dev", "--proc", "/proc")
+        # Settings of the whole machine, which belong to root: being nobody inside does not help.
+        for name in _OF_THE_KERNEL:
+            yield from ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")
         yield from ("--tmpfs", "/tmp", "--tmpfs", "/run", "--tmpfs", "/var/tmp")
         if network:
             yield "--share-net"

@@ -41,6 +41,7 @@ print(json.dumps({
     "work": tried(made(told["inside"])),
     "outside": tried(made(told["outside"])),
     "repository": tried(made(told["repository"])),
+    "kernel": tried(lambda: os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))),
     "rights": tried(lambda: os.chmod(told["inside"], 0o4700)),
     "settings": tried(lambda: os.mkdir(told["settings"])),
     "secret": tried(lambda: open(told["secret"]).close()),
@@ -57,6 +58,7 @@ _INTERPRETER: Final = str(Path(sys.executable).resolve())
 _OF_THE_MACHINE: Final = ("machine-id", "shadow", "environment", "fstab", "sudoers", "pip.conf")
 _PROMISES: Final = {
     "outside": "nothing outside the workspace can be written",
+    "kernel": "the kernel's settings cannot be changed",
     "repository": "repositories' hooks and settings cannot be changed",
     "settings": "project settings cannot be created",
     "secret": "hidden files cannot be read",
@@ -109,7 +111,7 @@ async def probe(environ: Mapping[str, str], sandbox: Sandbox) -> SandboxProbe:
         )
     return SandboxProbe(
         name=sandbox.name,
-        working=not (answers["outside"] or answers["repository"]),
+        working=not any(answers[door] for door in ("outside", "kernel", "repository")),
         holds=tuple(text for key, text in _PROMISES.items() if not answers[key]),
         does_not_hold=tuple(f"not so: {text}" for key, text in _PROMISES.items() if answers[key])
         + tuple(_known_gaps(sandbox)),

@@ -3,8 +3,9 @@
 Loaded beside `supervisor.py` in a process of its own, so it imports nothing but the standard
 library. A file that lends rights to whoever runs it (setuid, setgid, a capability) and a device
 node would outlive the command, so no call makes one: not with permissions, not at creation, not
-through an attribute. Calls whose arguments a filter cannot read fail as if the kernel did not know
-them, which programs are prepared for.
+through an attribute. The kernel's keyrings are those of whoever started us, and out of reach. Calls
+whose arguments a filter cannot read fail as if the kernel did not know them, which programs are
+prepared for.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Convention(NamedTuple):
     nodes: dict[int, int]
     attributes: tuple[int, ...]
     sockets: tuple[int, ...]
+    keys: tuple[int, ...]
+    """Calls that reach the kernel's keyrings, which no namespace keeps apart."""
 
 
 _EVERYWHERE: Final = {"fchmodat2": 452, "setxattrat": 463, "openat2": 437, "io_uring_setup": 425}
@@ -41,6 +44,7 @@ _X86_64: Final = Convention(
     nodes={133: 1, 259: 2},
     attributes=(188, 189, 190),
     sockets=(41,),
+    keys=(248, 249, 250),
 )
 _I386: Final = Convention(
     0x40000003,
@@ -49,6 +53,7 @@ _I386: Final = Convention(
     nodes={14: 1, 297: 2},
     attributes=(226, 227, 228),
     sockets=(102, 359),
+    keys=(286, 287, 288),
 )
 _AARCH64: Final = Convention(
     0xC00000B7,
@@ -57,6 +62,7 @@ _AARCH64: Final = Convention(
     nodes={33: 2},
     attributes=(5, 6, 7),
     sockets=(198,),
+    keys=(217, 218, 219),
 )
 _MACHINES: Final = {"x86_64": (_X86_64, _I386), "aarch64": (_AARCH64,)}
 _X32: Final = 0x40000000
@@ -93,6 +99,7 @@ def _section(convention: Convention, sockets: bool) -> list[Step]:
     steps: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT), (_AT_LEAST, 0, 1, _X32), _fail(_EPERM)]
     refused = {_EVERYWHERE["openat2"]: _ENOSYS, _EVERYWHERE["io_uring_setup"]: _EPERM}
     refused |= dict.fromkeys((*convention.attributes, _EVERYWHERE["setxattrat"]), _EOPNOTSUPP)
+    refused |= dict.fromkeys(convention.keys, _ENOSYS)
     refused |= {} if sockets else dict.fromkeys(convention.sockets, _EPERM)
     for number, error in refused.items():
         steps += _of_call(number, [_fail(error)])
