@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -346,7 +347,7 @@ def _run(command: ResumeCommand) -> None:
         except OSError as error:
             raise UsageError(
                 f"{command.folder} cannot be entered: {error.strerror}.",
-                f"Start it where the project is now: {' '.join(command.command)}",
+                f"Start it where the project is now: {shlex.join(command.command)}",
             ) from error
     flush_output()
     os.execv(program, list(command.command))

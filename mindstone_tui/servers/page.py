@@ -103,6 +103,8 @@ class PageRoom:
                     pass
             if isinstance(event, ev.EntryAppeared):
                 items = await asyncio.to_thread(self._of_others, event.seq)
+            elif isinstance(event, ev.AnswerRecorded):  # a long one takes a while to lay out
+                items = await asyncio.to_thread(list, page_items.items_of(event))
             else:
                 items = list(page_items.items_of(event))
             for item in items:

@@ -124,8 +124,17 @@ MOST_VALUES: Final = 200_000
 """Of one request; a conversation of a thousand turns with tools has a tenth of it."""
 
 
+MOST_TOOLS: Final = 1_000
 LONGEST_MESSAGE: Final = 8_000_000
 """Characters of one message, twice what the largest window takes: more would hold up others."""
+
+
+def few_enough(tools: object) -> list[Any]:
+    """A client's list of tools, unless nobody could choose among so many."""
+    found = tools if isinstance(tools, list) else []
+    if len(found) > MOST_TOOLS:
+        raise UsageError(f"A request may bring {MOST_TOOLS:,} tools.", "Offer fewer of them.")
+    return found
 
 
 def bounded(text: str) -> str:
@@ -280,7 +289,7 @@ def chosen_tool(choice: object) -> ToolChoice:
 def tools_of(tools: object) -> tuple[entries.ToolSchema, ...]:
     """The tools that a client offers, as most formats declare them."""
     found: list[entries.ToolSchema] = []
-    for tool in tools if isinstance(tools, list) else []:
+    for tool in few_enough(tools):
         match tool:
             case {"type": "function", "function": {"name": str(name)} as told}:
                 parameters = told.get("parameters") or NOTHING

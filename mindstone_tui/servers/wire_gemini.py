@@ -130,7 +130,7 @@ def _pictures(parts: Iterable[dict[str, Any]]) -> tuple[wire.Picture, ...]:
 def _tools(tools: object) -> Iterator[entries.ToolSchema]:
     for group in tools if isinstance(tools, list) else []:
         declared = group.get("functionDeclarations") if isinstance(group, dict) else None
-        for tool in declared if isinstance(declared, list) else []:
+        for tool in wire.few_enough(declared):
             match tool:
                 case {"name": str(name)}:
                     schema = tool.get("parametersJsonSchema") or _plain(tool.get("parameters"))

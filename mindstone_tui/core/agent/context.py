@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, get_args
@@ -75,14 +76,17 @@ def choose(
         (tool for tool in tools if tool.name not in ALWAYS and tool.name not in wanted),
         key=lambda tool: rank.get(tool.name, len(rank)),
     )
-    offered: tuple[ToolSchema, ...] = tuple(tools)
-    for kept in range(len(spare) - 1, -1, -1):
-        out = {tool.name for tool in spare[kept:]}
+
+    def without(count: int) -> tuple[ToolSchema, ...]:
+        """All but the least used, and a way to those."""
+        out = {tool.name for tool in spare[len(spare) - count :]}
         held = [tool for tool in tools if tool.name in out]
-        offered = (*(tool for tool in tools if tool.name not in out), _more(held))
-        if size(offered) <= limit:
-            return offered
-    # Nothing fits: as little as possible, if that is less at all.
+        return (*(tool for tool in tools if tool.name not in out), _more(held))
+
+    # Each tool that is left out makes it smaller, and a client may bring thousands.
+    fewest = bisect_left(range(1, len(spare)), True, key=lambda n: size(without(n)) <= limit) + 1
+    offered = without(fewest) if spare else tuple(tools)
+    # Where nothing fits: as little as possible, if that is less at all.
     return offered if size(offered) < size(tools) else tuple(tools)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from mindstone_tui.core.library.profile import OWN, ListedSession
 from mindstone_tui.core.values import shipped
 
 _ID: Final = "{id}"
+_NAMES: Final = r"[0-9A-Za-z][0-9A-Za-z._:-]{0,199}"
 RESUME_COMMANDS: Final = shipped(__file__, "resume_command.json", dict[str, tuple[str, ...]])
 """Words of each program's own command; what is left out has none that takes a session."""
 
@@ -44,7 +46,8 @@ def resume_command(session: ListedSession, which: Callable[[str], str | None]) -
     """The command for one session; raises a `UsageError` where its program has none."""
     words = RESUME_COMMANDS.get(session.program)
     name = session.session if session.program == OWN else session.conversation
-    if words is None or (not name and _ID in words):
+    # A name of another shape would be an option of that program, and the file could choose it.
+    if words is None or (_ID in words and not re.fullmatch(_NAMES, name)):
         title = (
             formats()[session.program].title if session.program in formats() else session.program
         )

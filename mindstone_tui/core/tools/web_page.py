@@ -132,10 +132,24 @@ class _Text(HTMLParser):
             self.pieces.append(data)
 
 
+def _well_formed(source: str) -> str:
+    """A page without comments, in which every `<` begins something that ends.
+
+    The parser of the standard library looks for the end of what never ends again and again.
+    """
+    pieces: list[str] = []
+    at = 0
+    while (start := source.find("<!--", at)) >= 0 and (end := source.find("-->", start)) >= 0:
+        pieces.append(source[at:start])
+        at = end + 3
+    pieces.append(source[at:])
+    return re.sub(r"<(?=!\[)|<(?![^<>]*>)", "&lt;", "".join(pieces))
+
+
 def text_of_html(source: str) -> str:
     """What a person would read of a page."""
     parser = _Text()
-    parser.feed(source)
+    parser.feed(_well_formed(source))
     parser.close()
     lines = (" ".join(line.split()) for line in "".join(parser.pieces).splitlines())
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

@@ -57,6 +57,19 @@ def test_nothing_is_left_out_where_that_gains_nothing() -> None:
     assert choose(tools, size, 150, ()) == tuple(tools)
 
 
+def test_thousands_of_tools_are_not_counted_again_for_each_of_them() -> None:
+    many = [*TOOLS, *(schema(f"tool{number}") for number in range(2_000))]
+    counted: list[int] = []
+
+    def counting(tools: Sequence[ToolSchema]) -> int:
+        counted.append(len(tools))
+        return size(tools)
+
+    offered = choose(many, counting, 50_000, [tool.name for tool in many])
+    assert 49_800 < size(offered) <= 50_000
+    assert sum(counted) < 20 * len(many)
+
+
 async def test_a_tool_that_is_asked_for_is_in_the_next_request(home: Path, tmp_path: Path) -> None:
     model = script(
         tmp_path,

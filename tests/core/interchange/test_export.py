@@ -239,6 +239,11 @@ def test_only_the_wanted_turns_are_told(tmp_path: Path, name: str) -> None:
     assert "3 turns" not in text
 
 
+@pytest.mark.parametrize("sign", ["[", "![", "*a**", "|"])
+def test_what_a_parser_would_take_long_for_is_shown_as_it_is(sign: str) -> None:
+    assert prose(sign * 40_000) == f"<pre>{sign * 40_000}</pre>"
+
+
 def _outcomes(page: str) -> tuple[str, dict[str, str], dict[str, list[str]]]:
     """What a page says came of a session: its source, by heading, and the rows as they read."""
     story = page.partition('<div class="story"')[2].partition("</div>")[0]

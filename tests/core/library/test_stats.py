@@ -175,8 +175,9 @@ def test_each_program_is_resumed_with_its_own_command() -> None:
 def test_a_program_without_such_a_command_is_named() -> None:
     with pytest.raises(UsageError, match="ChatGPT export has no command"):
         resume_command(_listed("c", "chatgpt", conversation="x"), lambda name: None)
-    with pytest.raises(UsageError, match="Codex CLI has no command"):
-        resume_command(_listed("c"), lambda name: None)
+    for named in ("", "--dangerously-skip-permissions", '-cnotify=["sh"]', "a b", "$(id)"):
+        with pytest.raises(UsageError, match="Codex CLI has no command"):
+            resume_command(_listed("c", conversation=named), lambda name: None)
 
 
 def test_a_session_is_found_by_name_part_or_id(home: Path) -> None:

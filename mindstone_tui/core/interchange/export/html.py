@@ -28,6 +28,8 @@ from mindstone_tui.core.text import for_page, one_line, plural
 
 _LONGEST: Final = 200_000
 """Longer texts are shown as they are: nobody reads them as prose."""
+_MOST_SIGNS: Final = 10_000
+"""The same for texts with more of one sign: the parser looks for the other end of each."""
 
 
 def escaped(text: str) -> str:
@@ -37,7 +39,7 @@ def escaped(text: str) -> str:
 
 def prose(text: str) -> str:
     """Markdown as HTML."""
-    if len(text) > _LONGEST:
+    if len(text) > _LONGEST or any(text.count(sign) > _MOST_SIGNS for sign in "[*_|`~<!"):
         return f"<pre>{escaped(text)}</pre>"
     return str(_parser().render(for_page(text)))
 
