@@ -157,6 +157,24 @@ def open_to_changes(path: Path) -> list[str]:
     return commands
 
 
+def require_ours(folder: Path) -> None:
+    """Refuse a folder in which just anybody decides what lies there.
+
+    Softer than `open_to_changes`: a group may be one's own, and people choose in whose folder
+    theirs lies. But its owner is us, or root.
+    """
+    what = f"Others can change what lies in {folder}."
+    real = Path(os.path.realpath(folder))
+    for place in dict.fromkeys((folder, *folder.parents, real, *real.parents)):
+        with contextlib.suppress(OSError):  # not made yet; it will be ours alone
+            info, name = place.lstat(), shlex.quote(str(place))
+            if place in (folder, real) and info.st_uid not in (0, os.geteuid()):
+                raise PlaceError(what, f"Run: sudo chown -R {os.geteuid()} {name}")
+            shared = stat.S_ISLNK(info.st_mode) or info.st_mode & stat.S_ISVTX
+            if info.st_mode & 0o002 and not shared:
+                raise PlaceError(what, f"Run: chmod o-w {name}")
+
+
 def write_all(fd: int, data: bytes, disk: Disk = REAL) -> None:
     """Write `data` whole, or raise: a short count is what a full disk looks like."""
     if disk.write(fd, data) != len(data):

@@ -247,6 +247,8 @@ def load(
     project: Path | None = None,
 ) -> Loaded:
     """Merge all sources; raises `ConfigError` naming file, key and the nearest spelling."""
+    for folder in places.own:  # settings and hooks name programs, which run as whoever reads them
+        disk.require_ours(folder)
     profile = profile or environ.get(PROFILE_VARIABLE, "")
     below = [*_profile_layers(places, profile), *_file_layer(places.config_file, "user")]
     above = [_environment_layer(environ), _flag_layer(flags or {})]

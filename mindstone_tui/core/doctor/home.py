@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core import doctor, errors, text, tokens, transcript
+from mindstone_tui.core import disk, doctor, errors, text, tokens, transcript
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.window import HealthMeasured
 from mindstone_tui.core.handoff.checkpoint_store import load_proven
@@ -79,7 +79,12 @@ def _cannot_write(folder: Path) -> str:
 
 
 def _permissions(around: doctor.CheckEnvironment) -> doctor.Check:
-    """Files and folders of ours that others on this machine could open."""
+    """Files and folders of ours that others on this machine could open, or put others in place."""
+    for folder in around.places.own:
+        try:
+            disk.require_ours(folder)
+        except errors.PlaceError as error:
+            return doctor.Check("permissions", "fail", error.what, error.remedy)
     seen = 0
     open_to_others: list[Path] = []
     for path, mode in islice(_ours(around.places), _MOST_LOOKED_AT):

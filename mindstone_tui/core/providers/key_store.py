@@ -128,6 +128,7 @@ def store_key(path: Path, provider: str, secret: str) -> Kept:
         raise UsageError(f"{provider!r} is not a provider's name.", "For example: anthropic.")
     if not secret.isascii() or not secret.isprintable():
         raise UsageError("A key is one line of plain characters.", "Copy it again.")
+    disk.require_ours(path.parent)
     lines = _lines(path)
     was_in_keyring = lines.pop(provider, "") == _SIGN
     if not secret:

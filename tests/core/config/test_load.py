@@ -15,8 +15,9 @@ from mindstone_tui.core.config import Loaded, all_keys, key_named, load, profile
 from mindstone_tui.core.config.edit import toml_value, with_value
 from mindstone_tui.core.config.load import PROJECT_MAY_SET
 from mindstone_tui.core.context.budget import shares
-from mindstone_tui.core.errors import ConfigError, MindstoneError, UnknownName
+from mindstone_tui.core.errors import ConfigError, MindstoneError, PlaceError, UnknownName
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.providers.key_store import store_key
 
 
 @pytest.fixture
@@ -99,6 +100,23 @@ def test_what_is_wrong_names_the_key_and_a_way_out(
 
 
 @pytest.mark.parametrize("mark", ["trim", "checkpoint"])
+def test_a_home_that_anybody_can_change_is_not_read_and_keeps_no_key(tmp_path: Path) -> None:
+    places = Places.resolve({"MINDSTONE_HOME": str(tmp_path / "open" / "home")})
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    for read in (lambda: load(places, {}), lambda: store_key(places.keys, "openai", "sk-1")):
+        with pytest.raises(PlaceError) as refused:
+            read()
+        assert refused.value.remedy == f"Run: chmod o-w {tmp_path}/open"
+    (tmp_path / "open").chmod(0o1777)
+    load(places, {})
+    if os.geteuid() == 0:
+        places.config.mkdir()
+        os.chown(places.config, 65534, 65534)
+        with pytest.raises(PlaceError, match="Others can change"):
+            load(places, {})
+
+
 def test_a_mark_that_could_never_be_reached_is_refused(places: Places, mark: str) -> None:
     with pytest.raises(ConfigError, match=rf"context\.{mark} is 94 .*above the ceiling"):
         _load(places, f"[context]\n{mark} = 94\n")
