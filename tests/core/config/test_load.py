@@ -99,7 +99,6 @@ def test_what_is_wrong_names_the_key_and_a_way_out(
         assert str(places.config_file) in refusal.value.what
 
 
-@pytest.mark.parametrize("mark", ["trim", "checkpoint"])
 def test_a_home_that_anybody_can_change_is_not_read_and_keeps_no_key(tmp_path: Path) -> None:
     places = Places.resolve({"MINDSTONE_HOME": str(tmp_path / "open" / "home")})
     (tmp_path / "open").mkdir()
@@ -117,6 +116,7 @@ def test_a_home_that_anybody_can_change_is_not_read_and_keeps_no_key(tmp_path: P
             load(places, {})
 
 
+@pytest.mark.parametrize("mark", ["trim", "checkpoint"])
 def test_a_mark_that_could_never_be_reached_is_refused(places: Places, mark: str) -> None:
     with pytest.raises(ConfigError, match=rf"context\.{mark} is 94 .*above the ceiling"):
         _load(places, f"[context]\n{mark} = 94\n")
