@@ -18,6 +18,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.paths import AgentPlaces
+from mindstone_tui.core.text import exact, one_line
 
 IDENTITY: Final = """\
 You are MindStone, an assistant that lives in a terminal and works with one person over a long \
@@ -62,7 +63,8 @@ def standing_context(
     who, how = (SMALL_IDENTITY, SMALL_RULES) if small else (IDENTITY, RULES)
     rules = Section(name="rules", text=how, source="built in", raw_size=len(how))
     built_in = Section(name="identity", text=who, source="built in", raw_size=len(who))
-    place = f"You work in {cwd} on {platform.system()}."
+    # A repository may name a folder as it likes: of several lines none is one of ours.
+    place = f"You work in {one_line(exact(str(cwd)), 1_000)} on {platform.system()}."
     sections = [
         identity or built_in,
         *([rules] if with_tools or small else []),

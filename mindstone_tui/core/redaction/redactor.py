@@ -174,6 +174,7 @@ def secrets_of(environ: Mapping[str, str]) -> dict[str, str]:
         name: value
         for name, value in environ.items()
         if len(value) >= _SHORTEST
+        and name not in ("PWD", "OLDPWD")
         and _SECRET_NAME.search(name)
         and not _HARMLESS_VALUE.match(value)
     }

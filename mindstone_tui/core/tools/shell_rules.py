@@ -247,7 +247,19 @@ def _touched(preview: Preview) -> tuple[str, ...]:
 
 def offered(tool: str, preview: Preview) -> tuple[Rule, ...]:
     """The rules that would have allowed this call, the narrowest first; none that allows more
-    than more of the same."""
+    than more of the same, nor one that means more once it is written down and read again."""
+    return tuple(rule for rule in _fitting(tool, preview) if _reads_back(rule))
+
+
+def _reads_back(rule: Rule) -> bool:
+    """A star that is a word of a command, or the name of a file, would be taken for any other."""
+    try:
+        return Rule.parse(rule.verdict, rule.text) == rule
+    except errors.ConfigError:
+        return False
+
+
+def _fitting(tool: str, preview: Preview) -> tuple[Rule, ...]:
     if not preview.command:
         exact = Rule(verdict="allow", tool=tool, words=_touched(preview))
         edits = Rule(verdict="allow", tool=EDITS, open_ended=True)

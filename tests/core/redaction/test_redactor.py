@@ -157,5 +157,7 @@ def test_only_secret_looking_variables_count_as_known() -> None:
         "TOKEN_LIMIT": "100000000",
         "MY_SECRET": "short",
         "MONKEY": "not a secret name",
+        "PWD": "/home/someone/my project",
+        "OLDPWD": "/home/someone/my other project",
     }
     assert set(secrets_of(environ)) == {"OPENAI_API_KEY", "DATABASE_PASSWORD", "GITHUB_TOKEN"}

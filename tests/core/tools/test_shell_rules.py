@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import ConfigError
 from mindstone_tui.core.tools.base import Preview
@@ -264,3 +267,19 @@ def test_for_files_the_path_and_all_edits_are_offered_and_for_a_host_the_host() 
 
     assert texts("write", place=("src", "a.py")) == ["write src/a.py", "edits *"]
     assert texts("fetch", host="example.org") == ["fetch example.org"]
+
+
+@given(st.lists(st.text("ab*/'\" -", min_size=1, max_size=6), min_size=1, max_size=4))
+def test_what_is_offered_means_the_same_when_it_is_read_again(words: list[str]) -> None:
+    command = " ".join(["rm", *map(shlex.quote, words)])
+    previews = (Preview(title="x", command=command), Preview(title="x", place=tuple(words)))
+    for tool, preview in zip(("shell", "write"), previews, strict=True):
+        for rule in offered(tool, preview):
+            assert Rule.parse("allow", rule.text) == rule
+
+
+def test_a_star_that_is_a_name_is_not_offered_as_everything() -> None:
+    for command in ("rm -f '*'", "terraform '*'", "mv a 'b/*'", "bash x.sh '*'"):
+        assert offered("shell", Preview(title="x", command=command)) == ()
+    (edits,) = offered("write", Preview(title="x", place=("*",)))
+    assert edits.tool == "edits"
