@@ -19,6 +19,7 @@ from typing import IO, Any, Final, Literal, cast, get_type_hints
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import read_as, read_object
 from mindstone_tui.core.errors import DamagedTranscript, HistoryAway, MindstoneError
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import history_store as stores
@@ -91,7 +92,7 @@ def _is_known(key: SessionKey, head: Head, holder: LineStore, other: LineStore) 
     if not base.main or other.find(base) is None:
         return False
     newest, original = (
-        msgspec.json.decode(next(store.read(each, head.seq, head.seq), b"{}"))
+        read_object(next(store.read(each, head.seq, head.seq), b"")) or {}
         for store, each in ((holder, key), (other, base))
     )
     return bool(original) and newest.get("parent") == original.get("id")
@@ -136,8 +137,9 @@ def _as_fork(
     lines: Iterator[bytes], key: SessionKey, fork: SessionKey, common: Head
 ) -> Iterator[tuple[bytes, bytes]]:
     """A session's lines, each as it is and under another name: chained anew, naming what it was."""
-    before = ""
+    before, head = "", NOTHING
     for raw in lines:
+        head = stores.follows(raw, head, key)
         line: dict[str, Any] = msgspec.json.decode(raw)
         line |= {"session": str(fork), "prev": before or line["prev"], "parent": line["id"]}
         if not before:
@@ -152,6 +154,9 @@ def _as_fork(
 _HELLO: Final = b"mindstone sync 1\n"
 """Comes first: what a login prints before it is passed over."""
 _GREETINGS: Final = 1_000
+_GREETING: Final = 1 << 16
+_LONGEST: Final = 1 << 29
+"""Bytes of one question or answer: some lines of history, or the body of one."""
 _KINDS: Final = {
     name: get_type_hints(method)
     for name, method in vars(LineStore).items()
@@ -164,9 +169,9 @@ def answer(store: LineStore, asked: IO[bytes], told: IO[bytes]) -> None:
     """Answer questions about a store until nobody asks any more."""
     told.write(_HELLO)
     told.flush()
-    for line in asked:
+    while line := asked.readline(_LONGEST):
         try:
-            does, given = msgspec.json.decode(line, type=tuple[str, dict[str, Any]])
+            does, given = read_as(line, tuple[str, dict[str, Any]])
             kinds = _KINDS[does]
             value = getattr(store, does)(
                 **{name: msgspec.convert(each, kinds[name]) for name, each in given.items()}
@@ -181,7 +186,7 @@ def answer(store: LineStore, asked: IO[bytes], told: IO[bytes]) -> None:
 def remote_store(name: str, told: IO[bytes], asked: IO[bytes]) -> LineStore:
     """The store that answers at the other end."""
     for _ in range(_GREETINGS):
-        if (line := asked.readline()) in (b"", _HELLO):
+        if (line := asked.readline(_GREETING)) in (b"", _HELLO):
             break
     if line != _HELLO:
         raise _away(name)
@@ -217,9 +222,17 @@ class _Remote:
         try:
             self._told.write(msgspec.json.encode(question) + b"\n")
             self._told.flush()
-            said = msgspec.json.decode(self._asked.readline(), type=dict[str, Any])
+            line = self._asked.readline(_LONGEST)
         except (OSError, ValueError) as error:
             raise _away(self.name) from error
-        if "error" in said:
-            raise MindstoneError(f"{self.name}: {said['error']}")
-        return msgspec.convert(said["value"], list[bytes] if does == "read" else kinds["return"])
+        if not line.endswith(b"\n"):
+            raise _away(self.name)
+        try:
+            said = read_as(line, dict[str, Any])
+            if "error" not in said:
+                kind = list[bytes] if does == "read" else kinds["return"]
+                return msgspec.convert(said["value"], kind)
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            what = f"{self.name} answers with something that cannot be read."
+            raise DamagedTranscript(what, "Both sides need the same version.") from error
+        raise MindstoneError(f"{self.name}: {said['error']}")

@@ -202,9 +202,9 @@ class CutLine:
     def __init__(self, inner: IO[bytes], answers: int) -> None:
         self._inner, self._left = inner, answers
 
-    def readline(self) -> bytes:
+    def readline(self, most: int = -1) -> bytes:
         self._left -= 1
-        return self._inner.readline() if self._left >= 0 else b'{"value'
+        return self._inner.readline(most) if self._left >= 0 else b'{"value'
 
 
 def over_a_line(machine: Machine, use: Callable[[LineStore], Any], answers: int = 10_000) -> None:
@@ -241,6 +241,41 @@ def test_over_a_line_that_breaks_anywhere_nothing_is_lost(tmp_path: Path) -> Non
         assert a.holds() == b.holds() == {*a.said, *b.said}
         shutil.rmtree(root)
     assert cuts >= 12, f"{cuts} of 20 were cut"
+
+
+class SpoiledLine:
+    """A line on which every answer about lines of history is spoiled; the others are whole."""
+
+    def __init__(self, inner: IO[bytes], spoil: Callable[[bytes], bytes]) -> None:
+        self._inner, self._spoil = inner, spoil
+
+    def readline(self, most: int) -> bytes:
+        assert 0 < most < 1 << 30, "whoever answers does not decide how much is read"
+        line = self._inner.readline(most)
+        return self._spoil(line) if line.startswith(b'{"value":["') else line
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [b"junk\n", b"7\n", b"[" * 100_000 + b"\n", b'{"value":7}\n', b"{}\n", b'{"value":["eA=="]}\n'],
+    ids=["junk", "number", "deep", "type", "nothing", "no line"],
+)
+def test_an_answer_that_is_none_fails_its_session_with_a_sentence(
+    tmp_path: Path, spoiled: bytes
+) -> None:
+    a, b = grown_apart(tmp_path)
+    before = a.bytes()
+    found: list[Synced] = []
+
+    def meet(there: LineStore) -> None:
+        there._asked = SpoiledLine(there._asked, lambda line: spoiled)  # type: ignore[attr-defined]
+        found.extend(sync(a.store(), there))
+
+    over_a_line(b, meet)
+    failed = [each for each in found if each.state != "taken"]  # what only we have goes there
+    assert {each.state for each in failed} == {"failed"}
+    assert all(each.why.endswith(".") for each in failed)
+    assert a.bytes() == before
 
 
 def test_what_is_no_question_is_answered_with_a_sentence_and_changes_nothing(
