@@ -9,47 +9,61 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import functools
 import json
 import os
 import re
-import shutil
 import stat
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core import bounded_json
 from mindstone_tui.core.patterns import pattern_of
 
-__all__ = ["PROTECTED", "ControlFiles", "changes_scripts", "plain_name", "steers"]
+__all__ = ["PROTECTED", "ControlFiles", "changes_scripts", "links_of", "plain_name", "steers"]
 
 PROTECTED: Final = frozenset({".git", ".mindstone", ".hg", ".svn", ".ssh", ".gnupg"})
 """Folders that no tool writes to."""
 
 _ROWS: Final = [
-    (line.startswith("!"), line.lstrip("!").partition("\t")[0].split())
+    (line[0] if line[0] in "!=" else "", line.lstrip("!=").partition("\t")[0].split())
     for line in Path(__file__).with_suffix(".tsv").read_text("utf-8").splitlines()
     if not line.startswith("#")
 ]
-_NAMES: Final = frozenset(name for inert, names in _ROWS if not inert for name in names)
+_NAMES, _INERT, _SETTINGS = (
+    frozenset(name for mark, names in _ROWS if mark == sign for name in names)
+    for sign in ("", "!", "=")
+)
 _PATTERNS: Final = pattern_of("|".join(fnmatch.translate(each) for each in _NAMES if "*" in each))
-_INERT: Final = frozenset(name for inert, names in _ROWS if inert for name in names)
+_PLAIN: Final = pattern_of("|".join(map(fnmatch.translate, _SETTINGS)))
+"""What a repository may set without steering anyone."""
 _DEPENDENCIES: Final = frozenset(
     {"node_modules", ".venv", "venv", "__pycache__", "site-packages", "target", ".tox", ".nox"}
 )
 """Folders full of other people's packages: their own settings come with them and steer nobody."""
-_MOST_VISITED: Final = 200_000
-_MOST_READ: Final = 1 << 20
-_OBEYED_BY_GIT: Final = pattern_of(
-    r"^\s*(?:fsmonitor|hookspath|sshcommand|pager|editor|askpass|gitproxy|program|textconv|command"
-    r"|driver|clean|smudge|process|helper|uploadpack|receivepack|vcs|path|excludesfile|worktree"
-    r"|attributesfile|templatedir|cmd|sequence\.editor|insteadof)\s*=|^\s*\[\s*alias\b",
-    re.IGNORECASE | re.MULTILINE,
+_MOST_KEPT: Final = 8 << 20
+"""Bytes of a file that can be put back; a package manager in one file has five million."""
+_MOST_LINKS: Final = 40
+_RUN_BY_VALUE: Final = pattern_of(r"!|[\w+.-]*::")
+"""A command, or the name of a program that is to reach a remote."""
+_GIT_SETTINGS: Final = ("config", "config.worktree")
+_COMMANDS: Final = ("scripts", "lint-staged", "simple-git-hooks", "husky", "gitHooks", "pre-commit")
+"""What `package.json` has run, by npm or by a commit."""
+_ITEM: Final = pattern_of(
+    r"""[ \t\r\n]++|[#;][^\n]*+"""
+    r"""|\[(?P<section>[a-z0-9.-]+)(?:[ \t]+"(?P<sub>(?:[^"\\\n]|\\.)*+)")?\]"""
+    r"""|(?P<key>[a-z][a-z0-9-]*+)[ \t]*+"""
+    r"""(?:=(?P<value>(?:"(?:[^"\\\n]|\\.)*+"|\\.|[^"\\\n#;])*+))?(?=[#;\n]|\Z)""",
+    re.DOTALL | re.IGNORECASE | re.ASCII,
 )
+"""A piece of a repository's settings, read as git does: a heading and a key may share a line."""
 
 
+@functools.lru_cache(1 << 16)
 def plain_name(name: str) -> str:
     """A name as a lenient file system might compare it."""
     folded = unicodedata.normalize("NFKC", name).casefold()
@@ -58,53 +72,61 @@ def plain_name(name: str) -> str:
 
 def steers(parts: tuple[str, ...]) -> bool:
     """Whether another program would obey what is written to this path, without being asked."""
-    names = [plain_name(part) for part in parts]
-    known = any(_is_control(name, above) for above, name in zip(["", *names], names, strict=False))
+    names = tuple(map(plain_name, parts))
+    known = any(_is_control(names[: at + 1]) for at in range(len(names)))
     return known or _in_bare_repository(names)
 
 
-def _is_control(name: str, above: str) -> bool:
-    if name in _NAMES or f"{above}/{name}" in _NAMES:
+def _is_control(names: tuple[str, ...]) -> bool:
+    """Whether the last name is one that others obey, in the folders before it."""
+    if any("/".join(names[-count:]) in _NAMES for count in (1, 2, 3)):
         return True
-    return bool(_PATTERNS.match(name)) and name not in _INERT
+    return bool(_PATTERNS.match(names[-1])) and names[-1] not in _INERT
 
 
-def _in_bare_repository(names: list[str]) -> bool:
+def _in_bare_repository(names: tuple[str, ...]) -> bool:
     """Hooks lie in a folder of that name, whatever their repository is called."""
     hooks = {"pre-commit", "post-commit", "post-checkout", "post-merge", "pre-push", "commit-msg"}
     inside_git = any(name.endswith(".git") for name in names[:-1])
     return inside_git or (len(names) > 1 and names[-2] == "hooks" and names[-1] in hooks)
 
 
+def links_of(folder: Path) -> Iterator[Path]:
+    """Where those links in a folder lead that others obey."""
+    for entry in _listed(folder):
+        if entry.is_symlink() and steers((entry.name,)):
+            yield Path(os.path.realpath(entry.path))
+
+
 def changes_scripts(name: str, before: bytes | None, after: bytes) -> bool:
-    """Whether a change of `package.json` adds or changes a command that npm would run."""
+    """Whether a change of `package.json` adds or changes a command that is run from there."""
     if plain_name(name) != "package.json":
         return False
-    return _scripts(after) not in ({}, _scripts(before or b"{}"))
+    return _commands(after) not in ({}, _commands(before or b"{}"))
 
 
-def _scripts(data: bytes) -> dict[str, object] | None:
+def _commands(data: bytes) -> dict[str, object] | None:
     """The commands in a `package.json`; None when it cannot be read."""
-    try:
-        told = json.loads(data)
-    except (ValueError, RecursionError):
+    if (told := bounded_json.read_object(data)) is None:
         return None
-    found = told.get("scripts") if isinstance(told, dict) else None
-    return found if isinstance(found, dict) else {}
+    fetched = ["packageManager"] if "/" in str(told.get("packageManager")) else []
+    return {name: told[name] for name in (*_COMMANDS, *fetched) if told.get(name)}
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """A file as it was: the same means that nobody changed it."""
+    """A file as it was."""
 
-    inode: int
-    size: int
-    changed: int
-    """Nanoseconds; the system sets it whatever a program claims."""
-    mode: int = 0o644
-    scripts: str = ""
-    """What `package.json` runs, as JSON."""
+    acts: bytes | None
+    """What others obey in it; None where that is nothing."""
+    mode: int = 0
     content: bytes | None = None
-    """To put it back; None when there is too much of it."""
+    """To put it back: its bytes, or where it leads; None when there is too much of it."""
+
+
+_Kind = Literal["own", "foreign", "control"]
+"""Of a folder: judged by names; only its repositories are judged; all in it is obeyed."""
+_Home = tuple[int, str]
+"""The folder that somebody would enter, by its inode, and the way from there to a file."""
 
 
 class ControlFiles:
@@ -112,159 +134,231 @@ class ControlFiles:
 
     def __init__(self, roots: tuple[Path, ...]) -> None:
         self._roots = roots
-        self._before = dict(_found(roots))
+        self._shut: set[Path] = set()
+        """Folders that could not be listed at first."""
+        self._ended = False
+        homes = dict(self._found((root, "own") for root in roots))
+        links = [path for path in homes if path.name != ".git" and path.is_symlink()]
+        ways = {each for path in links for each in _way_of(path)}
+        self._linked = [each for each in ways if self._root_of(each)]
+        homes |= dict(self._found((each, "control") for each in self._linked))
+        self._before = {path: _seen(path) for path in homes if os.path.lexists(path)}
+        self._homes = {home: path for path, home in homes.items()}
 
     def take_back(self) -> tuple[str, ...]:
-        """Undo what came up or changed since; says what it was, by path."""
+        """Undo what came up or changed since; says what it was, by path.
+
+        What went along with the folder that it lies in was moved by that folder's owner.
+        """
+        self._ended = True
         undone: list[str] = []
-        for path, seen in list(_found(self._roots)):
-            if (before := self._before.get(path)) == seen:
+        starts: list[tuple[Path, _Kind]] = [(root, "own") for root in self._roots]
+        for path, home in self._found([*starts, *((each, "control") for each in self._linked)]):
+            old = self._homes.get(home, path)
+            before = self._before.get(path if os.path.lexists(old) else old)
+            seen = _seen(path)
+            if seen.acts is None or (before and seen.acts == before.acts):
                 continue
-            if path.name == "package.json":
-                if seen.scripts != (before.scripts if before else "{}"):
-                    _put_scripts_back(path, before.scripts if before else "{}")
-                    undone.append(f"the scripts in {self._short(path)}")
-            elif before is None or before.content != seen.content or seen.content is None:
-                _put_back(path, before)
-                undone.append(self._short(path))
-        return tuple(undone)
+            root = self._root_of(path)
+            name = str(path.relative_to(root) if root else path)
+            failed = "" if _put_back(path, seen, before) else " (which could not be put back)"
+            part = "the commands in " if plain_name(path.name) == "package.json" else ""
+            undone.append(f"{part}{name}{failed}")
+        return tuple(sorted(undone))
 
-    def _short(self, path: Path) -> str:
-        for root in self._roots:
-            if root in path.parents:
-                return str(path.relative_to(root))
-        return str(path)
+    def _root_of(self, path: Path) -> Path | None:
+        return next((root for root in self._roots if root in path.parents), None)
 
-
-def _put_back(path: Path, before: _Seen | None) -> None:
-    """A file as it was; what was not there goes away, what was too large to keep stays."""
-    if before is not None and before.content is None:
-        return
-    _remove(path)
-    if before is not None and before.content is not None:
-        with contextlib.suppress(OSError):
-            path.write_bytes(before.content)
-            path.chmod(before.mode)
-
-
-def _found(roots: tuple[Path, ...]) -> Iterator[tuple[Path, _Seen]]:
-    """Every control file below the roots, and every repository's setting or hook that acts."""
-    visited = 0
-    for root in roots:
-        todo = [(root, False)]
-        while todo and visited < _MOST_VISITED:
-            folder, foreign = todo.pop()
-            names = _entries(folder)
-            visited += len(names)
-            if _is_repository(names):
-                yield from _acting(folder)
+    def _found(self, starts: Iterable[tuple[Path, _Kind]]) -> Iterator[tuple[Path, _Home]]:
+        """Every file below some folders that others may obey."""
+        todo = [(path, kind, (0, str(path))) for path, kind in starts]
+        while todo:
+            folder, kind, home = todo.pop()
+            if folder.is_symlink() or not folder.is_dir():
+                yield folder, home
                 continue
-            for entry in names:
-                yield from _judged(entry, foreign)
-                if entry.is_dir(follow_symlinks=False) and not _holds_control(entry, foreign):
-                    todo.append((Path(entry.path), foreign or entry.name in _DEPENDENCIES))
+            entries = self._entries(folder)
+            if kind == "own":
+                home = (folder.stat().st_ino, "")
+            for each in _obeyed_by_git(folder, entries):
+                yield each, (home[0], f"{home[1]}/{each.relative_to(folder)}")
+            above = tuple(map(plain_name, folder.parts[-2:]))
+            for entry in entries:
+                name, way = plain_name(entry.name), (home[0], f"{home[1]}/{entry.name}")
+                inner = _kind_of((*above, name)) if kind == "own" else kind
+                if entry.is_dir(follow_symlinks=False):
+                    todo.append((Path(entry.path), inner, way))
+                elif (
+                    inner == "control"
+                    or name == ".git"
+                    or (kind == "own" and name == "package.json")
+                ):
+                    yield Path(entry.path), way
+
+    def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        """What is in a folder; one that was shut meanwhile is opened to see it."""
+        if not os.access(folder, os.R_OK | os.X_OK):
+            if not self._ended:
+                self._shut.add(folder)
+            elif folder not in self._shut:
+                with contextlib.suppress(OSError):
+                    folder.chmod(stat.S_IRWXU)
+        return _listed(folder)
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return []
+def _kind_of(names: tuple[str, ...]) -> _Kind:
+    if _is_control(names):
+        return "control"
+    return "foreign" if names[-1] in _DEPENDENCIES or names[-1] == ".git" else "own"
 
 
-def _holds_control(entry: os.DirEntry[str], foreign: bool) -> bool:
-    """A folder that is itself a control file is judged as one, with all that is in it."""
-    name, above = plain_name(entry.name), plain_name(Path(entry.path).parent.name)
-    return not foreign and _is_control(name, above) and name not in PROTECTED
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return list(entries)
+    return []
 
 
-def _judged(entry: os.DirEntry[str], foreign: bool) -> Iterator[tuple[Path, _Seen]]:
-    path = Path(entry.path)
-    name = plain_name(entry.name)
-    if foreign or name in PROTECTED - {".ssh", ".gnupg"}:
+def _way_of(link: Path) -> Iterator[Path]:
+    """The links that decide where a link leads, and what it leads to."""
+    todo = [link]
+    for _ in range(_MOST_LINKS):
+        path = todo.pop() if todo else Path("/")
+        for each in (path, *path.parents):
+            if each.is_symlink():
+                yield each
+                todo.append(Path(os.path.normpath(each.parent / each.readlink())))
+    yield Path(os.path.realpath(link))
+
+
+def _is_repository(names: Collection[str]) -> bool:
+    """Whether git takes a folder with these names in it for a repository, whatever its own is."""
+    return {"objects", "refs"} <= set(names) or {"head", "commondir"} <= set(names)
+
+
+def _obeyed_by_git(folder: Path, entries: list[os.DirEntry[str]]) -> Iterator[Path]:
+    """What decides what git would run for whoever enters this folder."""
+    names = {plain_name(entry.name): entry for entry in entries}
+    if not _is_repository(names):
         return
-    if name == "package.json" and entry.is_file(follow_symlinks=False):
-        yield path, _seen(path, scripts=_scripts_text(path))
-    elif _is_control(name, plain_name(path.parent.name)):
-        if entry.is_dir(follow_symlinks=False):
-            for folder, _, files in os.walk(path):
-                yield from ((Path(folder, each), _seen(Path(folder, each))) for each in files)
-        else:
-            yield path, _seen(path)
+    for name in (*_GIT_SETTINGS, "commondir"):
+        if name in names:
+            yield folder / names[name].name
+    if hooks := names.get("hooks"):
+        inside = _listed(Path(hooks.path)) if hooks.is_dir(follow_symlinks=False) else [hooks]
+        yield from (Path(each.path) for each in inside if not each.name.endswith(".sample"))
 
 
-def _is_repository(names: list[os.DirEntry[str]]) -> bool:
-    """A folder that git takes for a repository, whatever it is called."""
-    found = {entry.name for entry in names}
-    return found >= {"objects", "refs"} or found >= {"HEAD", "commondir"}
-
-
-def _acting(repository: Path) -> Iterator[tuple[Path, _Seen]]:
-    """What git would run for whoever enters this repository."""
-    for name in ("config", "config.worktree"):
-        settings = repository / name
-        if _OBEYED_BY_GIT.search(_text_of(settings)):
-            yield settings, _seen(settings)
-    for hook in _entries(repository / "hooks"):
-        if not hook.name.endswith(".sample"):
-            yield Path(hook.path), _seen(Path(hook.path))
-    for module in _entries(repository / "modules"):
-        yield from _acting(Path(module.path))
-
-
-def _seen(path: Path, scripts: str = "") -> _Seen:
-    try:
-        info = path.lstat()
-    except OSError:
-        return _Seen(0, 0, 0, scripts=scripts)
-    return _Seen(
-        info.st_ino,
-        info.st_size,
-        info.st_ctime_ns,
-        mode=stat.S_IMODE(info.st_mode),
-        scripts=scripts,
-        content=_bytes_of(path),
+def _runs_something(repository: Path) -> bool:
+    """Whether git would run anything for whoever enters a repository."""
+    return any(
+        _seen(each).acts is not None
+        for place in {repository, _led_to(repository / "commondir")}
+        for each in _obeyed_by_git(place, _listed(place))
+        if plain_name(each.name) != "commondir"
     )
 
 
-def _bytes_of(path: Path) -> bytes | None:
-    """What a small regular file holds; None for anything else."""
+def _led_to(pointer: Path) -> Path:
+    """The repository that a `.git` or a `commondir` stands for; without one, its folder."""
+    real = Path(os.path.realpath(pointer))
+    if real.is_dir():
+        return real
+    text = os.fsdecode(_bytes_of(real) or b"").removeprefix("gitdir:").replace("\0", "")
+    return Path(os.path.realpath(pointer.parent / text.strip()))
+
+
+def _seen(path: Path) -> _Seen:
+    """A file as it is now; where none is, nothing acts."""
     try:
         info = path.lstat()
-        if stat.S_ISREG(info.st_mode) and info.st_size <= _MOST_READ:
-            return path.read_bytes()
     except OSError:
-        return None
+        return _Seen(None)
+    name, content = plain_name(path.name), _bytes_of(path)
+    acts: bytes | None = content
+    if content is None:
+        acts = f"{info.st_ino} {info.st_ctime_ns}".encode()
+    if name in (".git", "commondir"):
+        acts = acts if _runs_something(_led_to(path)) else None
+    elif stat.S_ISLNK(info.st_mode):
+        acts = b"-> " + (content or b"")
+    elif content is not None and name == "package.json":
+        if (commands := _commands(content)) is not None:
+            acts = msgspec.json.encode(commands, order="sorted") if commands else None
+    elif content is not None and _is_settings(path):
+        acts = _settings(path, content)[0] or None
+    return _Seen(acts, info.st_mode, content)
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    """What a small regular file holds, or where a link leads; None for anything else."""
+    with contextlib.suppress(OSError):
+        info = path.lstat()
+        if stat.S_ISLNK(info.st_mode):
+            return os.fsencode(path.readlink())
+        if stat.S_ISREG(info.st_mode) and info.st_size <= _MOST_KEPT:
+            return path.read_bytes()
     return None
 
 
-def _text_of(path: Path) -> str:
-    return (_bytes_of(path) or b"").decode("utf-8", "replace")
+def _is_settings(path: Path) -> bool:
+    """Whether git takes a file for the settings of a repository."""
+    if plain_name(path.name) not in _GIT_SETTINGS:
+        return False
+    return _is_repository({plain_name(entry.name) for entry in _listed(path.parent)})
 
 
-def _scripts_text(path: Path) -> str:
-    return json.dumps(_scripts(_text_of(path).encode()), sort_keys=True)
-
-
-def _put_scripts_back(path: Path, scripts: str) -> None:
-    """The commands that were there before; the rest of the file stays as the program left it."""
-    earlier = json.loads(scripts)
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        told = json.loads(path.read_bytes())
-        if isinstance(told, dict):
-            told["scripts"] = earlier or {}
-            fresh = path.with_name(f".package.json.{os.getpid()}")
-            fresh.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", "utf-8")
-            fresh.replace(path)
-            return
-    _remove(path)
-
-
-def _remove(path: Path) -> None:
-    """Take a file away, without following it anywhere."""
-    with contextlib.suppress(OSError):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
+def _settings(path: Path, content: bytes) -> tuple[bytes, bytes]:
+    """A repository's settings: those that may steer somebody, and all the others."""
+    text = os.fsdecode(content).removeprefix("\ufeff").replace("\r\n", "\n")
+    steering, others, section, at = "", "", "", 0
+    while at < len(text):
+        if (item := _ITEM.match(text, at)) is None:
+            return content, b""
+        if item["section"]:
+            section = f"{item['section']}.{item['sub']}" if item["sub"] else item["section"]
+        key = item["key"] and f"{section}.{item['key']}".lower()
+        if key is None or _is_plain(key, item["value"] or "", path.parent):
+            others += item[0]
         else:
+            steering += f"{key} {item[0]}\n"
+        at = item.end()
+    return os.fsencode(steering), os.fsencode(others)
+
+
+def _is_plain(key: str, value: str, repository: Path) -> bool:
+    """Whether a setting makes git run nothing, and look nowhere else."""
+    value = value.replace('"', "").replace("\\\n", "").strip()
+    if key == "core.worktree":  # of a submodule: where it lies in the repository that has it
+        tops = (each.parent for each in repository.parents if each.name == ".git")
+        return next(tops, repository) in Path(os.path.realpath(repository / value)).parents
+    return bool(_PLAIN.match(key)) and not _RUN_BY_VALUE.match(value)
+
+
+def _put_back(path: Path, seen: _Seen, before: _Seen | None) -> bool:
+    """Undo a file's change, as far as others obey it; False where that cannot be done.
+
+    What a program wrote beside its commands or its steering settings stays.
+    """
+    content = before.content if before else None
+    if before is not None and content is None:
+        return False
+    written = seen.content or b""
+    if plain_name(path.name) == "package.json" and (told := bounded_json.read_object(written)):
+        now, earlier = _commands(written) or {}, _commands(content or b"") or {}
+        kept = {name: told[name] for name in told if name not in now or name in earlier}
+        content = json.dumps(kept | earlier, indent=2, ensure_ascii=False).encode() + b"\n"
+    elif before is None and _is_settings(path):
+        content = _settings(path, written)[1]
+    try:
+        if content is None or (before is not None and stat.S_ISLNK(before.mode)):
             path.unlink()
+        if content is not None and before is not None and stat.S_ISLNK(before.mode):
+            path.symlink_to(os.fsdecode(content))
+        elif content is not None:
+            fresh = path.with_name(f".{path.name[:80]}.{os.getpid()}")
+            fresh.write_bytes(content)
+            fresh.chmod(stat.S_IMODE((before or seen).mode))
+            fresh.replace(path)
+    except OSError:
+        return False
+    return True

@@ -385,6 +385,14 @@ def _ps(words: list[str]) -> Doings:
     yield "reads", "only looks"
 
 
+def _jq(words: list[str]) -> Doings:
+    if any(re.search(r"\benv\b|\$ENV\b", word) for word in words):
+        yield from _shows_variables(words)
+    if any(re.search(r"\b(?:import|include)\b", word) for word in words):
+        yield "outside the workspace", "jq reads other files, wherever they are"
+    yield "reads", "only looks"
+
+
 def _shows_variables(words: list[str]) -> Doings:
     del words
     yield "outside the workspace", "shows variables of programs, which may hold keys"
@@ -397,6 +405,7 @@ _BY_WORDS: Final[dict[str, Callable[[list[str]], Doings]]] = {
     "docker": _docker,
     "kubectl": _kubectl,
     "ps": _ps,
+    "jq": _jq,
     "env": _shows_variables,
     "printenv": _shows_variables,
 }

@@ -425,7 +425,7 @@ def _guarded(workspace: Workspace) -> Iterator[Path]:
             if not _is_guarded(entry.name):
                 continue
             if entry.is_symlink() and entry.name.casefold() not in control_files.PROTECTED:
-                continue  # what it leads to is guarded by its own name, or looked at afterwards
+                continue  # it and what it leads to are looked at afterwards
             if entry.is_symlink():
                 raise errors.NotAllowed(
                     f"{entry} is a symbolic link, so it cannot be protected.",

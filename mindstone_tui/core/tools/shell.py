@@ -342,7 +342,7 @@ async def _shell(arguments: ShellArguments, context: base.ToolContext) -> base.T
             progress=context.progress,
         )
     finally:
-        undone = before.take_back() if before else ()
+        undone = await asyncio.to_thread(before.take_back) if before else ()
     return _told(finished, undone, context)
 
 
@@ -443,7 +443,6 @@ SHELL: Final[base.Tool] = base.declare(
 
 _LENDING: Final = stat.S_ISUID | stat.S_ISGID
 _CAPABILITY: Final = "security.capability"
-_MOST_VISITED: Final = 200_000
 _COARSE: Final = 50_000_000
 """Nanoseconds by which a file system's clock may lag behind the system's."""
 _UNOPENED: Final = getattr(os, "O_PATH", 0) | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -462,11 +461,9 @@ def take_off(roots: tuple[Path, ...], since: int) -> tuple[str, ...]:
 def _changed(roots: tuple[Path, ...], since: int) -> Iterator[tuple[str, os.stat_result]]:
     """Everything but folders and links that is not as old; links are not followed."""
     todo = [str(root) for root in roots]
-    visited = 0
-    while todo and visited < _MOST_VISITED:
+    while todo:
         with contextlib.suppress(OSError), os.scandir(todo.pop()) as entries:
             for entry in entries:
-                visited += 1
                 if entry.is_dir(follow_symlinks=False):
                     todo.append(entry.path)
                 elif not entry.is_symlink():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -224,7 +224,7 @@ class _Judgement:
         if "/" in words[0]:
             self._paths([words[0]], said, "runs")
         if name in ("cd", "pushd"):
-            self._go(words[1] if len(words) > 1 else "~")
+            self._go(words[-1] if len(words) > 1 else "~")
         if row.does == "privilege":
             said.add("privilege", f"{name} gives it more rights")
         if row.code:
@@ -271,11 +271,19 @@ class _Judgement:
         if said.found.keys() <= {"reads"} and has_risky_option((name, *plain[1:])):
             said.found.pop("reads", None)
             said.add("unknown", f"an option makes {name} do more than look")
-        operands = [word for word in words[1:] if word is None or not word.startswith("-")]
-        values = [_value(word) for word in plain[1:] if word.startswith("-")]
         if not row_of(name).pathless:
             verb = "records" if plain[:2] in programs.RECORDS else _verb(said)
-            self._paths([*operands, *values], said, verb)
+            end = plain.index("--") if "--" in plain else len(plain)
+            named = [path for at, word in enumerate(plain) for path in _paths_of(word, at > end)]
+            if name == "diff":  # follows the links in a folder
+                inner = [
+                    each
+                    for here in self._here
+                    for path in named
+                    for each in (here / path).glob("*")
+                ]
+                named += [str(each) for each in inner if each.is_symlink()]
+            self._paths(named[1:], said, verb)
 
     def _literal(self, node: Node) -> str | None:
         """A word as bash would pass it on; None when that is only known when it runs."""
@@ -310,26 +318,28 @@ class _Judgement:
 
     def _go(self, target: str | None) -> None:
         """Where relative paths may start from now on; a `cd` that fails changes nothing."""
-        places = [_absolute(target, here) for here in self._here] if target else [None]
-        self._here |= {place for place in places if place is not None}
+        for here in tuple(self._here):
+            place = here / ("/" if target and target[0] == "~" else target or ".")  # not in here
+            self._here |= {_by_letters(place), _real(place)}
 
-    def _paths(self, paths: list[str | None], said: _Said, verb: str) -> None:
+    def _paths(self, paths: Sequence[str | None], said: _Said, verb: str) -> None:
         for path in paths:
             if path is None or not path:
                 continue
             if verb in ("writes", "deletes") and _obeyed(path):
                 said.steers = True
-            places = [_absolute(path, here) for here in self._here]
-            if programs.looks_like_a_path(path) and not all(map(self._inside, places)):
+            places = [here / path for here in self._here]
+            if programs.looks_like_a_path(path) and (
+                path.startswith("~") or not all(map(self._inside, map(_by_letters, places)))
+            ):
                 said.add("outside the workspace", f"{verb} {path}, outside the workspace")
-            elif verb != "runs" and not all(self._inside(_real(place)) for place in places):
+            elif verb != "runs" and not all(map(self._inside, map(_real, places))):
                 said.add("outside the workspace", f"{verb} {path}, a link out of the workspace")
 
-    def _inside(self, place: Path | None) -> bool:
-        return place is not None and (
-            str(place) in programs.HARMLESS_PLACES
-            or any(place == root or root in place.parents for root in self._roots)
-        )
+    def _inside(self, place: Path) -> bool:
+        if str(place) in programs.HARMLESS_PLACES:
+            return True
+        return any(place == root or root in place.parents for root in self._roots)
 
 
 @cache
@@ -353,20 +363,24 @@ def _substitutes(node: Node) -> bool:
     )
 
 
-def _absolute(path: str, here: Path) -> Path | None:
-    """Where a path leads by its letters; None when it leads home, or a variable decides."""
-    return None if path.startswith("~") else Path(os.path.normpath(here / path))
+def _by_letters(place: Path) -> Path:
+    """Where a path leads if there is no link on the way."""
+    return Path(os.path.normpath(place))
 
 
-def _real(place: Path | None) -> Path | None:
+def _real(place: Path) -> Path:
     """Where a path leads once every link on the way is followed; a word that is none stays."""
-    return None if place is None or "\0" in str(place) else Path(os.path.realpath(place))
+    return place if "\0" in str(place) else Path(os.path.realpath(place))
 
 
-def _value(option: str) -> str:
-    """The path that may hang on an option: after `=`, or attached to a letter."""
-    attached = re.match(r"-\w+?([/~].*|\.\./.*)\Z", option)
-    return attached.group(1) if attached else option.partition("=")[2]
+def _paths_of(word: str, operand: bool) -> Iterator[str]:
+    """The paths that a word may name: itself, or what hangs on an option."""
+    if operand or not word.startswith("-"):
+        yield word
+    elif word.startswith("--"):
+        yield word.partition("=")[2]
+    else:
+        yield from (word[at:] for at in range(2, len(word)))
 
 
 def _obeyed(path: str) -> bool:

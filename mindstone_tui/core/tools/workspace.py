@@ -21,7 +21,7 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.errors import NotAllowed, ToolError
-from mindstone_tui.core.tools.control_files import PROTECTED, plain_name, steers
+from mindstone_tui.core.tools.control_files import PROTECTED, links_of, plain_name, steers
 
 Standing = Literal["open", "sensitive", "protected"]
 """`open` may be changed; `sensitive` steers other programs and always asks; `protected` never."""
@@ -37,6 +37,8 @@ class Place(msgspec.Struct, frozen=True):
 
     root: Path
     parts: tuple[str, ...]
+    obeyed: bool = False
+    """It was reached through a link that other programs obey by its name."""
 
     @property
     def path(self) -> Path:
@@ -73,14 +75,17 @@ class Workspace:
         names = {plain_name(part) for part in place.parts}
         if names & PROTECTED or not place.parts or self._is_ours(place.path):
             return "protected"
-        return "sensitive" if steers(place.parts) else "open"
+        led = place.obeyed or any(
+            each == place.path or each in place.path.parents for each in links_of(place.root)
+        )
+        return "sensitive" if led or steers(place.parts) else "open"
 
     def locate(self, path: str) -> Place:
         """The real place a path leads to; its last parts may not exist yet."""
         root, parts = self._split(path)
         with _Walk(self, root, path) as walk:
             walk.go(parts, missing="imagine")
-            return Place(root, tuple(walk.names))
+            return walk.place
 
     @contextlib.contextmanager
     def reading(self, path: str) -> Iterator[tuple[Place, int]]:
@@ -158,7 +163,7 @@ class Workspace:
         with _Walk(self, root, path) as walk:
             walk.go(parts, missing=missing)
             name = "." if len(walk.folders) > len(walk.names) else walk.names[-1]
-            yield Place(root, tuple(walk.names)), walk.folders[-1], name
+            yield walk.place, walk.folders[-1], name
 
 
 class _Walk:
@@ -169,8 +174,14 @@ class _Walk:
         self._root = root
         self._asked = asked
         self._links = 0
+        self._obeyed = False
         self.names: list[str] = []
         self.folders: list[int] = []
+
+    @property
+    def place(self) -> Place:
+        """Where it has come to."""
+        return Place(self._root, tuple(self.names), self._obeyed)
 
     def __enter__(self) -> _Walk:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -200,6 +211,7 @@ class _Walk:
             if (target := self._link(part)) is None:
                 self.names.append(part)
             else:
+                self._obeyed |= steers((*self.names, part))
                 todo += self._follow(target)
 
     def _enter(self, *, make: bool) -> None:
@@ -252,9 +264,8 @@ class _Walk:
         return True
 
     def _refuse_protected(self) -> None:
-        place = Place(self._root, tuple(self.names))
-        if self._workspace.standing(place) == "protected":
-            raise NotAllowed(f"{place.path} is protected.", "Change it yourself, outside.")
+        if self._workspace.standing(self.place) == "protected":
+            raise NotAllowed(f"{self.place.path} is protected.", "Change it yourself, outside.")
 
 
 def _root(path: Path) -> Path:

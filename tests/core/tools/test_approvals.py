@@ -261,6 +261,37 @@ def test_a_star_reaches_nothing_through_links_and_no_variables(context: ToolCont
             assert found.verdict == verdict, command
 
 
+def test_a_star_reaches_nothing_by_what_stands_around_a_link(context: ToolContext) -> None:
+    root = context.workspace.cwd
+    (root.parent / "outside/deeper").mkdir(parents=True)
+    (root.parent / "outside/secret").write_text("x")
+    for name in ("a", "b", "tests"):
+        (root / name).mkdir()
+    (root / "dir").symlink_to(root.parent / "outside/deeper")
+    for name in ("link", "-x", "a/k"):
+        (root / name).symlink_to(root.parent / "outside/secret")
+    (root / "plain").write_text("x")
+    expected = {
+        "allow": "cat plain; cat a/../plain; head -n 3 -- plain; cd a && cat k2; date -u; "
+        "diff plain b; diff b tests; cut -f1 plain; git blame -L1,2 plain; jq .name plain; "
+        "pytest tests; mypy tests; sort -k2,2 plain; ls -la a; md5sum plain",
+        "ask": "cat dir/../secret; cat ./dir/../secret; grep -r x dir/..; ls dir/..; rg x dir/..; "
+        "cd dir && cat ../secret; cd -P dir && cat ../secret; cd -- dir && cat ../secret; "
+        "cd && cat .netrc; cat -- -x; head -n 3 -- -x; date -flink; file -flink; hexdump -flink a; "
+        "git blame -Slink plain; git blame --contents=dir/../secret plain; diff a b; diff -u b a; "
+        "pytest @link; pytest @plain; mypy @plain; ruff check @plain; jq -n env; jq -n $ENV.PATH; "
+        "jq -n 'import \"x\" as $x'; git ls-files -Xlink -o; sort -S1 -m dir/../secret; ls -RL .; "
+        "du -aL .; file -f plain; md5sum -c plain; find dir/../ -type f; stat -c %n dir/../secret",
+    }
+    for verdict, commands in expected.items():
+        for command in commands.split("; "):
+            names = {part.split()[0] for part in command.split(" && ")}
+            rules = tuple(Rule.parse("allow", f"shell {name} *") for name in names)
+            preview = SHELL.preview({"command": command}, context)
+            found = decide(SHELL, preview, mode="ask", rules=rules, sandboxed=False)
+            assert found.verdict == verdict, command
+
+
 def test_a_rule_for_a_file_shows_its_path_and_reads_it_back(context: ToolContext) -> None:
     preview = Preview(title="write", place=("tests", "unit", "test_new.py"))
     exact, edits = offered("write", preview)

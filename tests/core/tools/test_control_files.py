@@ -19,6 +19,7 @@ from mindstone_tui.core.tools.sandbox import Bubblewrap, Sandbox
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.shell_rules import Rule
 from mindstone_tui.core.tools.workspace import Workspace
+from tests.faults import sized
 
 READ, WRITE, EDIT = FILE_TOOLS
 BWRAP = shutil.which("bwrap")
@@ -63,7 +64,7 @@ def test_every_name_that_others_obey_has_a_program_and_a_source() -> None:
     table = Path(str(control_files.__file__)).with_suffix(".tsv").read_text("utf-8").splitlines()
     rows = [line.split("\t") for line in table if not line.startswith("#")]
     assert [row for row in rows if len(row) != 3 or not all(map(str.strip, row))] == []
-    names = [name for row in rows for name in row[0].lstrip("!").split()]
+    names = [name for row in rows for name in row[0].lstrip("!=").split()]
     assert [name for name in names if name != name.casefold()] == []
     assert [name for name in names if names.count(name) > 1] == []
     assert len(names) > 250
@@ -146,11 +147,228 @@ async def test_what_an_unseen_command_plants_is_taken_back_and_told(tmp_path: Pa
         )
         assert (work / "sub" / "CLAUDE.md").read_text() == "mine"
         assert not (work / "sub" / ".bash_login").is_symlink()
-        assert not (work / "deep/er/and/more/bare/config").exists()
+        assert (work / "deep/er/and/more/bare/config").read_text().strip() == "[core]"
         assert not (work / "nested/.git/hooks/post-checkout").exists()
         assert (work / "ok.txt").read_text() == "fine"
         package = json.loads((work / "package.json").read_text())
         assert package == {"name": "n", "version": "2", "scripts": {"test": "old"}}
+
+
+async def python(place: Path, program: str, sandbox: Sandbox | None = None) -> ToolResult:
+    (place / "program.py").write_text(
+        "import os, pathlib, subprocess\n"
+        "def put(path, text='evil'):\n"
+        "    place = pathlib.Path(path)\n"
+        "    place.parent.mkdir(parents=True, exist_ok=True)\n"
+        "    place.write_text(text)\n"
+        f"{program}\n"
+    )
+    return await unseen(place, "python3 program.py", sandbox)
+
+
+@pytest.mark.parametrize("names", ["objects refs", "objects refs HEAD", "HEAD commondir"])
+async def test_a_folder_that_looks_like_a_repository_hides_nothing(
+    tmp_path: Path, names: str
+) -> None:
+    paths = [".envrc", "CLAUDE.md", "sub/.vscode/tasks.json", "objects/.vscode/tasks.json"]
+    paths += [".hg/hgrc", "deep/.hg/hgrc", "deep/.jj/repo/config.toml", "deep/.sl/config"]
+    made = "".join(f"os.makedirs('{name}', exist_ok=True)\n" for name in names.split())
+    result = await python(tmp_path, f"{made}for path in {paths}: put(path)")
+    assert [path for path in paths if (tmp_path / path).exists()] == [], result.text
+    assert all(path in result.text for path in paths)
+
+
+STEERING = r"""
+[core] fsmonitor = evil
+[core]\n\tfsmonitor=evil # a comment
+[Core "" ] fsmonitor = evil
+[diff]\nexternal = evil
+[diff "x"] textconv = evil
+[pager]\nstatus = evil
+[pager]\nstatus\n[core]\n\teditor = \\\n evil
+[protocol "ext"]\n\tallow = always
+[remote "o"]\n\turl = ext::sh -c evil
+[remote "o"]\n\turl = e"xt:":sh -c evil
+[remote "o"]\n\turl = https://a # \\\n[core]\n\tfsmonitor = evil
+[remote "o"]\n\turl = https://a ; "\n[core]\n\tfsmonitor = evil
+[remote "o"]\n\tuploadpack = evil
+[core]\n\talternateRefsCommand = evil
+[submodule "x"]\n\tupdate = !evil
+[include]\n\tpath = evil
+[includeIf "gitdir:**"]\n\tpath = evil
+[alias]\n\tstatus = !evil
+[core]\n\tworktree = /evil
+[core]\n\thooksPath = evil
+[filter "x"]\n\tclean = evil
+[url "ext::sh"]\n\tinsteadOf = evil
+[lfs "customtransfer.x"]\n\tpath = evil
+"""
+
+
+@pytest.mark.parametrize("settings", STEERING.strip().splitlines())
+async def test_a_repository_is_left_only_with_settings_that_run_nothing(
+    tmp_path: Path, settings: str
+) -> None:
+    text = settings.replace("\\n", "\n").replace("\\t", "\t").replace("\\\\", "\\")
+    result = await python(
+        tmp_path,
+        "subprocess.run(['git', 'init', '-q', 'r'], check=True)\n"
+        f"with open('r/.git/config', 'a') as file: file.write({text!r})",
+    )
+    kept = (tmp_path / "r/.git/config").read_text()
+    assert "r/.git/config" in result.text
+    assert "evil" not in kept
+    assert "allow" not in kept
+
+
+async def test_a_repository_in_anothers_own_folder_is_judged_too(tmp_path: Path) -> None:
+    await python(
+        tmp_path,
+        "subprocess.run(['git', 'init', '-q', 'host'], check=True)\n"
+        "subprocess.run(['git', 'init', '-q', 'inner'], check=True)\n"
+        "os.rename('inner/.git', 'host/.git/other')\n"
+        "put('host/.git/other/config', '[core] fsmonitor = evil')\n"
+        "put('host/.git/other/hooks/pre-commit')\n"
+        "put('inner/.git', 'gitdir: ../host/.git/other')",
+    )
+    assert "evil" not in (tmp_path / "host/.git/other/config").read_text()
+    assert not (tmp_path / "host/.git/other/hooks/pre-commit").exists()
+
+
+async def test_nothing_is_led_into_a_repository_that_already_runs_something(tmp_path: Path) -> None:
+    await SHELL.run({"command": "git init -q --bare fixture"}, context(tmp_path))
+    (tmp_path / "fixture/hooks/post-checkout").write_text("evil")
+    (tmp_path / "mine").mkdir()
+    result = await python(
+        tmp_path,
+        "put('sub/.git', 'gitdir: ../fixture'); os.symlink('../fixture', 'mine/.git')\n"
+        "put('tree/HEAD', 'ref: refs/heads/main'); put('tree/commondir', '../fixture')",
+    )
+    assert not (tmp_path / "sub/.git").exists(), result.text
+    assert not (tmp_path / "mine/.git").is_symlink()
+    assert not (tmp_path / "tree/commondir").exists()
+    assert (tmp_path / "fixture/hooks/post-checkout").read_text() == "evil"
+
+
+async def test_taking_back_follows_no_link_to_what_others_own(tmp_path: Path) -> None:
+    work, other = tmp_path / "work", tmp_path / "other"
+    work.mkdir()
+    other.mkdir()
+    (other / "letter").write_text("mine")
+    await python(
+        work,
+        "subprocess.run(['git', 'init', '-q', '--template=', 'r'], check=True)\n"
+        f"os.symlink('{other}', 'r/.git/hooks'); os.remove('r/.git/config')\n"
+        "put('x', '[core] fsmonitor = evil'); os.symlink('../../x', 'r/.git/config')",
+    )
+    assert (other / "letter").read_text() == "mine"
+    assert not (work / "r/.git/hooks").is_symlink()
+    assert not (work / "r/.git/config").is_symlink()
+
+
+async def test_what_git_makes_by_itself_stays(tmp_path: Path) -> None:
+    said = await SHELL.run(
+        {
+            "command": "git init -q -b main up && cd up && git config user.name a"
+            " && git config user.email a@b && git commit -q --allow-empty -m x"
+        },
+        context(tmp_path),
+    )
+    assert said.status == "ok", said.text
+    allow = "-c protocol.file.allow=always"
+    result = await unseen(
+        tmp_path,
+        "git clone -q up copy && git clone -q --bare up bare && git -C copy remote add b"
+        " git@host:x.git && git -C copy branch -q --track other origin/main && git -C copy worktree"
+        f" add -q ../tree && git -C copy {allow} submodule --quiet add ../up inner",
+        None,
+    )
+    assert result.status == "ok", result.text
+    assert [line for line in result.text.splitlines() if "taken back" in line] == [
+        line for line in result.text.splitlines() if "taken back: copy/.gitmodules. " in line
+    ]
+    told = "git -C copy remote -v && git -C copy/inner log --oneline && git -C tree log --oneline"
+    after = await SHELL.run({"command": told}, context(tmp_path))
+    assert after.status == "ok", after.text
+    assert "git@host:x.git" in after.text
+
+
+async def test_what_a_link_that_others_obey_leads_to_is_put_back(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "docs/notes.txt").write_text("mine")
+    (tmp_path / "docs/other.txt").write_text("mine too")
+    (tmp_path / "CLAUDE.md").symlink_to("via")
+    (tmp_path / "via").symlink_to("docs/notes.txt")
+    (tmp_path / ".vscode").symlink_to("shared")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/AGENTS.md").symlink_to("../docs/other.txt")
+    for sandbox in confinement(tmp_path.parent / "home"):
+        await python(
+            tmp_path,
+            "put('docs/notes.txt'); put('shared/tasks.json'); os.remove('via'); put('docs/new')\n"
+            "os.symlink('docs/new', 'via'); os.remove('sub/AGENTS.md'); put('sub/AGENTS.md')",
+            sandbox,
+        )
+        assert (tmp_path / "CLAUDE.md").read_text() == "mine"
+        assert (tmp_path / "docs/notes.txt").read_text() == "mine"
+        assert (tmp_path / "sub/AGENTS.md").read_text() == "mine too"
+        assert not (tmp_path / "shared/tasks.json").exists()
+
+
+@pytest.mark.parametrize("path", ["docs/notes.txt", "CLAUDE.md", "sub/AGENTS.md", "shared/x.json"])
+def test_what_such_a_link_leads_to_is_asked_about(tmp_path: Path, path: str) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "docs/notes.txt").write_text("mine")
+    (tmp_path / "docs/other.txt").write_text("mine")
+    (tmp_path / "CLAUDE.md").symlink_to("docs/notes.txt")
+    (tmp_path / "sub/AGENTS.md").symlink_to("../docs/other.txt")
+    (tmp_path / ".vscode").symlink_to("shared")
+    arguments = json.dumps({"path": path, "content": "x"})
+    assert prepare(WRITE, "c1", arguments, context(tmp_path)).standing == "sensitive"
+    arguments = json.dumps({"path": "docs/free.txt", "content": "x"})
+    assert prepare(WRITE, "c1", arguments, context(tmp_path)).standing == "open"
+
+
+async def test_what_moves_with_its_folder_stays(tmp_path: Path) -> None:
+    (tmp_path / "pkg/a/.vscode").mkdir(parents=True)
+    (tmp_path / "pkg/a/.env").write_text("mine")
+    (tmp_path / "pkg/a/.vscode/tasks.json").write_text("mine")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old/.envrc").write_text("evil")
+    result = await unseen(tmp_path, "mv pkg/a pkg/b; mv old/.envrc .envrc; rmdir old", None)
+    assert (tmp_path / "pkg/b/.env").read_text() == "mine"
+    assert (tmp_path / "pkg/b/.vscode/tasks.json").read_text() == "mine"
+    assert "[taken back: .envrc. " in result.text
+
+
+async def test_no_number_of_files_hides_one(tmp_path: Path) -> None:
+    (tmp_path / "zzz").mkdir()
+    before = control_files.ControlFiles((tmp_path,))
+    for number in range(sized(1_000, 200_100)):
+        (tmp_path / f"zzz/{number}").symlink_to("x")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep/.envrc").write_text("evil")
+    assert before.take_back() == ("deep/.envrc",)
+
+
+async def test_a_file_too_large_to_keep_is_said_not_to_be_put_back(tmp_path: Path) -> None:
+    (tmp_path / ".envrc").write_bytes(b"#" * (9 << 20))
+    (tmp_path / ".npmrc").write_bytes(b"#" * (3 << 20))
+    result = await python(tmp_path, "put('.envrc'); put('.npmrc')")
+    assert ".envrc (which could not be put back)" in result.text
+    assert (tmp_path / ".npmrc").read_bytes() == b"#" * (3 << 20)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="to root no folder is shut")
+async def test_a_folder_that_was_shut_is_looked_into(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    before = control_files.ControlFiles((tmp_path,))
+    (tmp_path / "mine/.envrc").write_text("evil")
+    (tmp_path / "mine").chmod(0o111)
+    assert before.take_back() == ("mine/.envrc",)
 
 
 async def test_a_command_that_a_person_saw_may_write_what_it_says(tmp_path: Path) -> None:
