@@ -28,7 +28,7 @@ from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.events.narrate import aside, describe
 from mindstone_tui.core.events.narrate_entry import EventLine
 from mindstone_tui.core.events.question import GRACE, answer_to, explain, scopes_of
-from mindstone_tui.core.text import as_written, exact
+from mindstone_tui.core.text import as_written
 
 _STYLES: Final = {"note": "dim", "good": "green", "warning": "yellow", "error": "red"}
 
@@ -194,7 +194,7 @@ def show(asked: ev.ToolAsked) -> None:
     hint(f"? {told.heading}")
     for text in (told.why, told.exact, told.diff):
         if text:
-            hint(exact(text))
+            hint(text)
     for row in told.rows:
         hint(f"  {row}")
     for number, scope in enumerate(told.scopes[1:], 2):

@@ -104,12 +104,13 @@ class Permissions:
         return msgspec.structs.replace(decision, reason=why)
 
     def ask_instead(self, decision: Decision, why: str) -> Decision:
-        """The same call, but a person decides, told every reason; refused where nobody can."""
+        """A hook has a person decide, told every reason; refused where nobody can be asked."""
+        why = f"a hook wants it: {why}"
         if decision.verdict == "ask":
             why = f"{decision.reason}; {why}"
         verdict: Verdict = "ask" if self.asks else "refuse"
         reason = why if self.asks else f"{why}, and nobody can be asked here"
-        return msgspec.structs.replace(decision, verdict=verdict, reason=reason)
+        return msgspec.structs.replace(decision, verdict=verdict, reason=reason, by="hook")
 
     def confine(self, decision: Decision, context: ToolContext) -> ToolContext:
         """What the tool may use when it runs under this decision."""
@@ -186,6 +187,10 @@ class Permissions:
             elif answer.keep == "turn":
                 self._for_turn = (*self._for_turn, rule)
 
+    def given(self, rule: str) -> str:
+        """How long a rule holds that was given here, when and by which key."""
+        return self._given.get(rule, "")
+
     def end_turn(self) -> None:
         """What was allowed for a turn is over with it."""
         over, self._for_turn = {id(each) for each in self._for_turn}, ()
@@ -209,9 +214,7 @@ class Permissions:
             if self._sandbox
             else "Only read-only tools run without asking"
         )
-        lines = (
-            f"  {rule.verdict} {rule.text}{self._given.get(rule.text, '')}" for rule in self._rules
-        )
+        lines = (f"  {rule.verdict} {rule.text}{self.given(rule.text)}" for rule in self._rules)
         rules = "\n".join(lines)
         return f"Approvals: {self.mode}. {sandbox}.\n{rules or '  There are no rules.'}"
 
