@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
@@ -44,8 +45,11 @@ class Permissions:
         self._rules = rules
         self._given: dict[str, str] = {}
         """How long those hold that were given here, when and by which key."""
-        self._for_turn: tuple[Rule, ...] = ()
-        """Those that end with the turn."""
+        self._until: dict[str, set[int]] = {"turn": set(), "session": set()}
+        """Which of them end with the turn, and which once whoever gave them has left."""
+        self.away = 10.0
+        """Seconds after which whoever looks no longer has left: a page may be loaded anew."""
+        self._leaving: asyncio.TimerHandle | None = None
         self._find_sandbox = find_sandbox
         self._sandbox: Sandbox | None = None
         self._looked = False
@@ -184,17 +188,26 @@ class Permissions:
             self._given[rule.text] = f" ({told}; given {datetime.now().astimezone():%H:%M}{by})"
             if answer.keep == "config":
                 self._keep(answer.remember)
-            elif answer.keep == "turn":
-                self._for_turn = (*self._for_turn, rule)
+            else:
+                self._until[answer.keep].add(id(rule))
 
     def given(self, rule: str) -> str:
         """How long a rule holds that was given here, when and by which key."""
         return self._given.get(rule, "")
 
-    def end_turn(self) -> None:
-        """What was allowed for a turn is over with it."""
-        over, self._for_turn = {id(each) for each in self._for_turn}, ()
+    def end(self, keep: str) -> None:
+        """What was allowed for a `turn`, or for as long as somebody stayed, is over."""
+        over, self._until[keep] = self._until[keep], set()
         self._rules = tuple(each for each in self._rules if id(each) not in over)
+
+    def attend(self, somebody: bool) -> None:
+        """Somebody looks here, or nobody any more: what they allowed until they leave ends soon."""
+        if somebody and self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+        elif not somebody and self._leaving is None:
+            loop = asyncio.get_running_loop()
+            self._leaving = loop.call_later(self.away, self.end, "session")
 
     async def switch(self, mode: str) -> None:
         """Change the mode; refuses one this machine cannot keep safe."""

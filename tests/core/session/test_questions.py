@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 
@@ -431,3 +432,33 @@ async def test_a_wider_yes_is_told_wherever_it_is_on_record(home: Path, tmp_path
     assert [one for one in told if "Approved by rule: edits *" in one]
     (ran,) = decided
     assert ran.startswith("write: note.txt · Approved by rule: edits * (until you leave; given ")
+
+
+async def test_until_you_leave_ends_when_nobody_looks_any_more_and_not_with_a_page_loaded_anew(
+    home: Path, tmp_path: Path
+) -> None:
+    again = ("write", {"path": "note.txt", "content": "another"})
+    model = script(tmp_path, calls(WRITES), {"text": "One."}, calls(again), {"text": "Two."})
+    async with on_stage(home, model=model, cwd=tmp_path, asks=True, channel="web") as stage:
+        permissions = stage.session.services.context.permissions
+        permissions.away = 0.0
+        stage.session.attend(True)
+        stage.session.send("write it down")
+        asked = await stage.until(events.ToolAsked)
+        number = next(n for n, one in enumerate(asked.scopes) if one.scope == "edits")
+        stage.session.answer(asked.call, answer_to(asked, f"allow-{number}"))
+        await stage.until(events.TurnEnded)
+        stage.session.attend(False)
+        stage.session.attend(True)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert "edits" in permissions.describe()
+        stage.session.attend(False)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        stage.session.attend(True)
+        assert "edits" not in permissions.describe()
+        stage.session.send("once more")
+        second = await stage.until(events.ToolAsked, lambda one: one.turn == 2)
+        stage.session.answer(second.call, NO)
+        await stage.until(events.TurnEnded, lambda one: one.turn == 2)
