@@ -28,7 +28,7 @@ from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.events.narrate import aside, describe
 from mindstone_tui.core.events.narrate_entry import EventLine
 from mindstone_tui.core.events.question import GRACE, answer_to, explain, scopes_of
-from mindstone_tui.core.text import as_written, exact
+from mindstone_tui.core.text import as_written
 
 _STYLES: Final = {"note": "dim", "good": "green", "warning": "yellow", "error": "red"}
 
@@ -139,8 +139,10 @@ class LineQuestions:
         """It was answered, here or elsewhere, or its turn is over."""
         first = self._open[:1]
         self._open = [asked for asked in self._open if asked.call != call]
-        if self._open and self._open[:1] != first:
-            self._show()
+        if self._open[:1] != first:
+            forget_typed()
+            if self._open:
+                self._show()
 
     def take(self, line: str) -> bool:
         """Whether a line that was entered just now belongs to the question."""
@@ -181,6 +183,7 @@ class LineQuestions:
 
     def _show(self) -> None:
         show(self._open[0])
+        forget_typed()
         self.ask_again()
         self._shown = self._clock()
 
@@ -191,11 +194,17 @@ def show(asked: ev.ToolAsked) -> None:
     hint(f"? {told.heading}")
     for text in (told.why, told.exact, told.diff):
         if text:
-            hint(exact(text))
+            hint(text)
     for row in told.rows:
         hint(f"  {row}")
     for number, scope in enumerate(told.scopes[1:], 2):
         hint(f"  yes {number}: {scope.label}")
+
+
+def forget_typed() -> None:
+    """Let go of half a line: it was written for what stood there before, not for what comes now."""
+    with contextlib.suppress(termios.error, ValueError):  # no terminal, or none any more
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
 _TOGETHER: Final = 0.1
@@ -293,8 +302,8 @@ class LineChat:
                 await self._say(line, drawing)
         finally:
             hearing.cancel()
-            if until[0] and sys.stdin.isatty():  # half a word is not for the shell
-                termios.tcflush(sys.stdin, termios.TCIFLUSH)
+            if until[0]:  # half a word is not for the shell
+                forget_typed()
             await self._talk.close()
             await drawing
         return self.code

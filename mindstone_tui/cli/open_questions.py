@@ -15,7 +15,7 @@ from mindstone_tui.cli import line_chat, options, output
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.library.open_questions import OpenQuestion, WaitingRoom
-from mindstone_tui.core.text import exact, one_line
+from mindstone_tui.core.text import as_exact, one_line
 
 _CHANNEL: Final = "waiting"
 _IN_SENTENCE: Final = 100
@@ -48,8 +48,8 @@ def waiting(
     for each in [] if json else found:
         output.say(f"{each.number}  {each.sentence(datetime.now(UTC))}", "bold")
         output.say(f"   {each.session}, turn {each.turn}" + (f" · {each.why}" if each.why else ""))
-        in_full = exact(each.what) if each.risk == "run" and len(each.what) > _IN_SENTENCE else ""
-        for line in in_full.splitlines():
+        in_full = each.risk == "run" and len(each.what) > _IN_SENTENCE
+        for line in as_exact(each.what).splitlines() if in_full else ():
             output.say(f"   {line}")
         output.say(f"   {each.how()}")
 

@@ -119,6 +119,7 @@ _INDENTED = 40
 """Blanks that indent a line, and push nothing out of sight."""
 _SIGNS = ("", "+", "-")
 """What may stand before them in a diff."""
+_NAMES = pattern_of(r"⟦(?:U\+[0-9A-F]{4,6}|\d+ (?:spaces|tabs|empty lines))⟧")
 _UNSURE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs", "Mn", "Me"}
 
 
@@ -138,6 +139,12 @@ def exact(text: str) -> str:
         shown += [_named(text[last : blank.start()]), _counted(blank.group())]
         last = blank.end()
     return "".join([*shown, _named(text[last:])])
+
+
+def as_exact(text: str) -> str:
+    """The same for a text that may be exact already: what it names is not named once more."""
+    plain = _NAMES.sub("x", text)
+    return text if exact(plain) == plain else exact(text)
 
 
 def _counted(blank: str) -> str:

@@ -18,7 +18,7 @@ from mindstone_tui.core.events import from_entry, narrate, narrate_entry
 from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.interchange.export.html import prose
 from mindstone_tui.core.library.open_questions import OpenQuestion, in_short
-from mindstone_tui.core.text import as_written, exact, inside, one_line
+from mindstone_tui.core.text import as_written, inside, one_line
 
 Item = dict[str, Any]
 CHANNEL: Final = "web"
@@ -140,11 +140,11 @@ def question(asked: ev.ToolAsked) -> Item:
         "call": asked.call,
         "name": asked.name,
         "heading": told.heading,
-        "shown": exact(told.exact),
+        "shown": told.exact,
         "parts": told.rows,
         "why": told.why,
         "worst": asked.worst,
-        "diff": exact(told.diff),
+        "diff": told.diff,
         "channel": asked.channel,
         "since": asked.since,
         "folder": asked.folder,
@@ -155,6 +155,7 @@ def question(asked: ev.ToolAsked) -> Item:
 def answered(event: ev.ToolAnswered) -> Item:
     """How a question was decided, and where."""
     told = {"call": event.call, "allowed": event.allowed, "channel": event.channel}
+    told |= {"why": event.why, "asked": event.asked}
     return {"type": "answered", **told, "text": str(narrate.describe(event)).lstrip("· ")}
 
 

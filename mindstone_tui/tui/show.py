@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from mindstone_tui.core.text import exact, for_terminal, one_line
+from mindstone_tui.core.text import as_exact, for_terminal, one_line
 
 
 def text(foreign: str, style: str = "") -> Content:
@@ -19,4 +19,4 @@ def line(foreign: str, limit: int = 120, style: str = "") -> Content:
 
 def judged(foreign: str, style: str = "") -> Content:
     """The text with everything unusual named, for someone who has to approve it."""
-    return Content.styled(exact(foreign), style)
+    return Content.styled(as_exact(foreign), style)

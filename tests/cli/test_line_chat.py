@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import msgspec
 import pytest
 
 from mindstone_tui.cli.chat import check_terminal
-from mindstone_tui.cli.line_chat import LineChat
+from mindstone_tui.cli.line_chat import LineChat, LineQuestions
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import UsageError
 from tests.builders import places_in
@@ -170,6 +171,30 @@ async def test_a_whole_word_entered_after_a_second_answers_and_no_line_before_do
     assert person.sent == ["go", "yes", "no", "yes, do", "yes please go on"]
     assert "rm x" in err.getvalue()
     assert "in full" in err.getvalue()
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_half_a_word_for_one_question_is_no_answer_to_the_next_and_no_message(
+    monkeypatch: pytest.MonkeyPatch, more: bool
+) -> None:
+    ours, terminal = pty.openpty()
+    given: list[tuple[str, ev.Answer]] = []
+    now = 100.0
+    questions = LineQuestions(lambda call, answer: given.append((call, answer)), clock=lambda: now)
+    with os.fdopen(terminal) as stdin, redirect_stderr(io.StringIO()):
+        monkeypatch.setattr(sys, "stdin", stdin)
+        questions.ask(QUESTION)
+        if more:
+            questions.ask(msgspec.structs.replace(QUESTION, call="d", shown="rm y"))
+        now += 5.0
+        os.write(ours, b"yes")
+        questions.settle("c")  # somebody else answered it
+        now += 5.0
+        os.write(ours, b"\n")
+        entered = stdin.readline()
+        questions.take(entered)
+    os.close(ours)
+    assert (entered, given) == ("\n", [])
 
 
 async def test_a_yes_with_a_number_has_the_scope_that_was_shown_and_no_other_number_counts() -> (

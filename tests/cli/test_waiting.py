@@ -22,6 +22,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
 )
 from mindstone_tui.core.entries.derived import PlanChanged
+from mindstone_tui.core.events import narrate
 from mindstone_tui.core.library.open_questions import waiting_in
 from tests.builders import transcript_in
 from tests.cli.program import mindstone, mindstone_here
@@ -297,7 +298,13 @@ async def test_a_question_that_nobody_answers_is_declined_with_that_reason(
     (refused,) = stage.entries(ToolRefused)
     assert refused.why == "Nobody answered for 0.2 s (approvals.patience)."
     (given,) = stage.entries(ToolAnswered)
-    assert given.how == "the setting approvals.patience"
+    (asked,) = [line for line in stage.lines() if isinstance(line.entry, ToolAsked)]
+    assert (given.how, given.seen, given.asked) == ("nobody", 0.0, asked.ts)
+    told = [str(narrate.describe_line(line)) for line in stage.lines()]
+    assert f"· Not answered, and not run: {refused.why}" in told
+    assert f"· Not run: {refused.why}" in told
+    (returned,) = stage.entries(ToolReturned)
+    assert (refused.by, returned.text) == ("nobody", f"Not run: {refused.why}")
     assert [entry.ending for entry in stage.entries(TurnEnded)] == ["done"]
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.text import (
     as_data,
+    as_exact,
     as_written,
     exact,
     for_terminal,
@@ -111,6 +112,12 @@ def test_one_line_is_one_line_within_its_limit(text: str, limit: int) -> None:
 def test_two_different_texts_never_look_the_same_to_a_judge(first: str, second: str) -> None:
     assert (exact(first) == exact(second)) == (first == second)
     assert not any(forbidden(sign) for sign in exact(first))
+
+
+@given(HOSTILE)
+def test_what_is_named_for_a_judge_is_not_named_once_more(text: str) -> None:
+    assert as_exact(exact(text)) == exact(text)
+    assert not any(forbidden(sign) for sign in as_exact(text))
 
 
 def test_padding_cannot_push_the_payload_out_of_sight() -> None:

@@ -261,6 +261,30 @@ async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_sto
         assert app.chat.input_area.prompt.text == "ynyesxyy"
 
 
+@pytest.mark.parametrize("reason", [True, False])
+async def test_an_escape_that_leads_out_of_a_question_and_is_held_down_stops_nothing(
+    reason: bool,
+) -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += GRACE + 0.5
+        await pilot.press("tab")
+        await until(pilot, lambda: isinstance(app.focused, Button))
+        now[0] += GRACE
+        if reason:
+            await pilot.press("r", "x")
+            await until(pilot, lambda: app.query_one("#reason").has_focus)
+        for _ in range(20):
+            app.post_message(events.Key("escape", "\x1b"))
+        await pilot.pause()
+        area = app.chat.input_area
+        assert (talk.did, area.decision is None) == ([], False)
+        assert isinstance(app.focused, Button) if reason else app.focused is area.prompt
+
+
 async def test_a_paste_without_its_marks_leaves_the_focus_where_it_was() -> None:
     now = [100.0]
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])

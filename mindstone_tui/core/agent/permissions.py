@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Final
@@ -44,8 +45,11 @@ class Permissions:
         self._rules = rules
         self._given: dict[str, str] = {}
         """How long those hold that were given here, when and by which key."""
-        self._for_turn: tuple[Rule, ...] = ()
-        """Those that end with the turn."""
+        self._until: dict[str, set[int]] = {"turn": set(), "session": set()}
+        """Which of them end with the turn, and which once whoever gave them has left."""
+        self.away = 10.0
+        """Seconds after which whoever looks no longer has left: a page may be loaded anew."""
+        self._leaving: asyncio.TimerHandle | None = None
         self._find_sandbox = find_sandbox
         self._sandbox: Sandbox | None = None
         self._looked = False
@@ -104,12 +108,13 @@ class Permissions:
         return msgspec.structs.replace(decision, reason=why)
 
     def ask_instead(self, decision: Decision, why: str) -> Decision:
-        """The same call, but a person decides, told every reason; refused where nobody can."""
+        """A hook has a person decide, told every reason; refused where nobody can be asked."""
+        why = f"a hook wants it: {why}"
         if decision.verdict == "ask":
             why = f"{decision.reason}; {why}"
         verdict: Verdict = "ask" if self.asks else "refuse"
         reason = why if self.asks else f"{why}, and nobody can be asked here"
-        return msgspec.structs.replace(decision, verdict=verdict, reason=reason)
+        return msgspec.structs.replace(decision, verdict=verdict, reason=reason, by="hook")
 
     def confine(self, decision: Decision, context: ToolContext) -> ToolContext:
         """What the tool may use when it runs under this decision."""
@@ -183,13 +188,26 @@ class Permissions:
             self._given[rule.text] = f" ({told}; given {datetime.now().astimezone():%H:%M}{by})"
             if answer.keep == "config":
                 self._keep(answer.remember)
-            elif answer.keep == "turn":
-                self._for_turn = (*self._for_turn, rule)
+            else:
+                self._until[answer.keep].add(id(rule))
 
-    def end_turn(self) -> None:
-        """What was allowed for a turn is over with it."""
-        over, self._for_turn = {id(each) for each in self._for_turn}, ()
+    def given(self, rule: str) -> str:
+        """How long a rule holds that was given here, when and by which key."""
+        return self._given.get(rule, "")
+
+    def end(self, keep: str) -> None:
+        """What was allowed for a `turn`, or for as long as somebody stayed, is over."""
+        over, self._until[keep] = self._until[keep], set()
         self._rules = tuple(each for each in self._rules if id(each) not in over)
+
+    def attend(self, somebody: bool) -> None:
+        """Somebody looks here, or nobody any more: what they allowed until they leave ends soon."""
+        if somebody and self._leaving is not None:
+            self._leaving.cancel()
+            self._leaving = None
+        elif not somebody and self._leaving is None:
+            loop = asyncio.get_running_loop()
+            self._leaving = loop.call_later(self.away, self.end, "session")
 
     async def switch(self, mode: str) -> None:
         """Change the mode; refuses one this machine cannot keep safe."""
@@ -209,9 +227,7 @@ class Permissions:
             if self._sandbox
             else "Only read-only tools run without asking"
         )
-        lines = (
-            f"  {rule.verdict} {rule.text}{self._given.get(rule.text, '')}" for rule in self._rules
-        )
+        lines = (f"  {rule.verdict} {rule.text}{self.given(rule.text)}" for rule in self._rules)
         rules = "\n".join(lines)
         return f"Approvals: {self.mode}. {sandbox}.\n{rules or '  There are no rules.'}"
 

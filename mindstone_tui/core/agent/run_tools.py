@@ -16,6 +16,7 @@ from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep
 from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.conversation import (
+    NOBODY,
     ToolAnswered,
     ToolApproved,
     ToolAsked,
@@ -234,8 +235,13 @@ class _Use(msgspec.Struct):
                 yield self._refused("hook", decision.reason, approval.shown)
                 return
         if decision.verdict == "allow":
-            rule = decision.rule or decision.reason
-            allowed = ToolApproved(call=call.id, digest=approval.digest, by=decision.by, rule=rule)
+            allowed = ToolApproved(
+                call=call.id,
+                digest=approval.digest,
+                by=decision.by,
+                rule=decision.rule or decision.reason,
+                given=context.permissions.given(decision.rule),
+            )
             self._confine(wanted, decision, allowed)
             return
         async for event in self._ask_person(wanted, decision):
@@ -272,7 +278,8 @@ class _Use(msgspec.Struct):
         if answer.stops:
             raise Interrupted(answer.why)
         if not answer.allowed:
-            yield self._refused("person", answer.why or "The person said no.")
+            by = NOBODY if answer.how == NOBODY else "person"
+            yield self._refused(by, answer.why or "The person said no.")
             return
         call, digest = self.call.id, wanted.approval.digest
         self.context.hand = (f"{narrate_entry.ANSWERED}{call}", answer.seen)
@@ -442,7 +449,9 @@ async def question_about(
     context: TurnContext, turn: int, tool: Tool, approval: Approval, decision: Decision
 ) -> events.ToolAsked:
     """What a person is asked before a call may run."""
-    scopes = await context.permissions.scopes_for(tool, approval)
+    # A hook and a rule of the person's own ask each time: a wider yes would spare no question.
+    each_time = decision.by in ("hook", "your rule")
+    scopes = () if each_time else await context.permissions.scopes_for(tool, approval)
     parts = approval.preview.parts
     return events.ToolAsked(
         turn=turn,
@@ -451,7 +460,7 @@ async def question_about(
         risk=tool.risk,
         shown=approval.shown,
         digest=approval.digest,
-        diff=approval.preview.body if tool.risk == "write" else "",
+        diff=exact(approval.preview.body) if tool.risk == "write" else "",
         why=" ".join((f"You are asked because {decision.reason}.", *approval.warnings)),
         remember=tuple(each.remember for each in scopes if each.scope in ("exact", "prefix")),
         parts=tuple(
@@ -491,5 +500,7 @@ def _fired(call: ToolCall, decision: Decision) -> RuleFired:
 
 
 def _declined(by: str, why: str) -> str:
+    if by == NOBODY:
+        return f"Not run: {why}"
     said = f": {why}" if why and why != "declined by the user" else ""
     return f"Declined by {'the user' if by == 'person' else by}{said}"

@@ -8,9 +8,12 @@ import msgspec
 
 from mindstone_tui.core.entries.base import Entry, Image, Part, Role, TextEntry, ToolCall, Usage
 from mindstone_tui.core.entries.line import Message
+from mindstone_tui.core.values import Value
 
 TurnEnding = Literal["done", "interrupted", "failed"]
 ToolStatus = Literal["ok", "error", "refused", "interrupted", "timeout"]
+NOBODY: Final = "nobody"
+"""Who refused where no person did: the wait was over, or whoever asked has ended."""
 
 
 class SessionOpened(Entry):
@@ -156,6 +159,26 @@ class AskedPart(Part, omit_defaults=False):
     """Verdicts that hold as well."""
 
 
+class Answer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """A person's word on the tool that was asked about then, and on no other of that call."""
+
+    allowed: bool
+    remember: str = ""
+    """A rule of `ToolAsked.remember`, or empty for this once."""
+    keep: Literal["", "turn", "session", "config"] = ""
+    """For how long; `turn` is what `session` means to a program that cannot see them leave."""
+    granted: str = ""
+    """How far it reaches, in the words in which it was offered; empty for this once."""
+    why: str = ""
+    how: str = ""
+    """What they did: a key, `click`, `button`, what they typed; or which setting said it."""
+    seen: float = 0.0
+    asked: str = ""
+    """For how many seconds the question was in view, and when it was put (`ToolAsked.since`)."""
+    stops: bool = False
+    """The turn that asks is to end with it."""
+
+
 class AskedScope(Part, omit_defaults=False):
     """How far a yes may reach: what to answer with, and what to call it."""
 
@@ -207,6 +230,8 @@ class ToolAnswered(TextEntry):
     allowed: bool
     remember: str = ""
     keep: Literal["", "session", "config"] = ""
+    granted: str = ""
+    """How far a yes reaches that is for more than this once, in the words of the question."""
     why: str = ""
     how: str = ""
     """What a person did: a key, `click`, `button`, what they typed; or which setting said it."""
@@ -235,6 +260,8 @@ class ToolApproved(Entry):
     rule: str = ""
     remember: str = ""
     """`` (once), `session` or `config`."""
+    given: str = ""
+    """When and by which key a person gave the rule, and for how long, if one did here."""
 
 
 class ToolRefused(TextEntry):

@@ -17,6 +17,7 @@ from mindstone_tui.core.context.report import Block as Block
 from mindstone_tui.core.context.report import ContextReport as ContextReport
 from mindstone_tui.core.context.report import GoneExchange as GoneExchange
 from mindstone_tui.core.entries.base import Label, ShareLevel, Usage, Zone, kind_of
+from mindstone_tui.core.entries.conversation import Answer as Answer
 from mindstone_tui.core.entries.conversation import AskedPart as AskedPart
 from mindstone_tui.core.entries.conversation import AskedScope as AskedScope
 from mindstone_tui.core.entries.conversation import DeclinedCall as DeclinedCall
@@ -399,6 +400,9 @@ class ToolAnswered(EventOfTurn):
     why: str = ""
     how: str = ""
     seen: float = 0.0
+    granted: str = ""
+    """How far a yes reaches that is for more than this once, and when it was asked."""
+    asked: str = ""
 
 
 class ToolStarted(EventOfTurn):
@@ -550,24 +554,6 @@ class Attachment(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """A picture, a sound or a text file that goes with a message."""
 
     path: Path
-
-
-class Answer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """A person's word on the tool that was asked about then, and on no other of that call."""
-
-    allowed: bool
-    remember: str = ""
-    """A rule of `ToolAsked.remember`, or empty for this once."""
-    keep: Literal["", "turn", "session", "config"] = ""
-    """For how long; `turn` is what `session` means to a program that cannot see them leave."""
-    why: str = ""
-    how: str = ""
-    """What they did: a key, `click`, `button`, what they typed; or which setting said it."""
-    seen: float = 0.0
-    asked: str = ""
-    """For how many seconds the question was in view, and when it was put (`ToolAsked.since`)."""
-    stops: bool = False
-    """The turn that asks is to end with it."""
 
 
 class Conversation(Protocol):

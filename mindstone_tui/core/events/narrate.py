@@ -13,6 +13,7 @@ import msgspec
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Entry, Line, Unknown, base, derived, store, window
+from mindstone_tui.core.entries.conversation import NOBODY
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, decided, of_entry
 from mindstone_tui.core.numbers import days, dollars, percent, seconds, tokens
@@ -272,9 +273,11 @@ def _of_tool(event: ev.ToolEvent) -> EventLine:
     match event:
         case ev.ToolAsked(name=name, shown=shown):
             return EventLine(sign="?", text=f"Approval needed: {call_line(name, shown)}")
-        case ev.ToolAnswered(allowed=allowed, why=why, how=how, seen=seen):
+        case ev.ToolAnswered(how=how, why=why) if how == NOBODY:
+            return EventLine(text=f"Not answered, and not run: {why}")
+        case ev.ToolAnswered(allowed=allowed, why=why, how=how, seen=seen, granted=wide):
             where = decided(event.channel, how, seen)
-            text = f"{'Allowed' if allowed else 'Declined'} {where}"
+            text = f"{'Allowed' if allowed else 'Declined'} {where}{f': {wide}' if wide else ''}"
             return EventLine(text=text, detail="" if "by the user" in why else why)
         case ev.ToolStarted(name=name, shown=shown):
             return EventLine(sign="→", text=call_line(name, shown))

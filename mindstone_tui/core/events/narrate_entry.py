@@ -112,8 +112,10 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Approval asked for: {call_line(name, shown)}", ""
         case conversation.ToolApproved(by="person", remember=remember):
             return "You approved this", f"remembered for this {remember}" if remember else ""
-        case conversation.ToolApproved(by=by, rule=rule):
-            return f"Approved by {by}", rule
+        case conversation.ToolApproved(by=by, rule=rule, given=given):
+            return f"Approved by {by}: {rule}{given}" if rule else f"Approved by {by}", ""
+        case conversation.ToolRefused(by=conversation.NOBODY, why=why):
+            return f"Not run: {why}", ""
         case conversation.ToolRefused(by="person", why=why):
             return "You declined this", "" if "by the user" in why else why
         case conversation.ToolRefused(by=by, why=why):

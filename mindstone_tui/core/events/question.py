@@ -11,7 +11,7 @@ import msgspec
 
 from mindstone_tui.core import events, values
 from mindstone_tui.core.events.narrate_entry import surface_of, without_name
-from mindstone_tui.core.text import exact, one_line
+from mindstone_tui.core.text import as_exact, one_line, plural
 
 GRACE: Final = 1.0
 """Seconds for which a question must have been in view before anything answers it."""
@@ -26,6 +26,8 @@ _QUESTIONS: Final = {
 }
 """What is asked, by the tool's risk."""
 _USUAL: Final = ("reads", "writes", "unknown")
+_FEW: Final = 20
+"""Lines that anybody sees to be few."""
 
 _ONCE: Final = events.AskedScope(scope="once", label="Allow once")
 
@@ -41,8 +43,8 @@ class Explanation(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=T
     why: str
     """Why it is asked at all, and what to mind."""
     exact: str
-    """What will happen, once: a command in full, or the path that is changed. As it was written:
-    whoever draws it makes it harmless, as with `diff`."""
+    """What will happen, once: a command in full, or the path that is changed; every unusual
+    character is named, as in `diff`."""
     diff: str
     parts: tuple[events.AskedPart, ...]
     """What each part of a command does."""
@@ -53,14 +55,20 @@ class Explanation(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=T
     @property
     def heading(self) -> str:
         """The question in one row, with the worst of it and who asks."""
-        return " · ".join(filter(None, (self.question, self.worst, self.where)))
+        return " · ".join(filter(None, (self.question, self.worst, self.where, self.size)))
+
+    @property
+    def size(self) -> str:
+        """How many lines there are to read, where they are many."""
+        lines = f"{self.exact}\n{self.diff}".strip().count("\n") + 1
+        return plural(lines, "line") if lines > _FEW else ""
 
     @property
     def rows(self) -> list[str]:
         """Each part with what it does, the verdicts in one column."""
         width = max((len(part.verdict) for part in self.parts), default=0)
         return [
-            f"{part.verdict:<{width}}  {exact(part.text)} ({one_line(part.reason)})"
+            f"{part.verdict:<{width}}  {as_exact(part.text)} ({one_line(part.reason)})"
             for part in self.parts
         ]
 
@@ -83,8 +91,8 @@ def explain(asked: events.ToolAsked) -> Explanation:
         worst="" if asked.worst in _USUAL else one_line(asked.worst, 40),
         where=where,
         why=one_line(asked.why, 400),
-        exact=said,
-        diff=asked.diff,
+        exact=as_exact(said),
+        diff=as_exact(asked.diff),
         parts=asked.parts if asked.risk == "run" else (),
         scopes=scopes_of(asked),
         no="Do not send it" if asked.risk == "message" else "Decline",
@@ -103,7 +111,8 @@ def answer_to(
     no = events.Answer(allowed=False, why=why, how=how, seen=round(seen, 3), asked=asked.since)
     for number, scope in enumerate(scopes_of(asked)):
         if choice == f"allow-{number}":
+            wide = scope.label.removeprefix("Allow ") if scope.keep else ""
             return msgspec.structs.replace(
-                no, allowed=True, remember=scope.remember, keep=scope.keep, why=""
+                no, allowed=True, remember=scope.remember, keep=scope.keep, granted=wide, why=""
             )
     return no

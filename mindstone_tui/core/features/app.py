@@ -15,7 +15,7 @@ from mindstone_tui.core.events import Answer, AnyEvent, CommandPrinted, ScreenAs
 from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom, in_short, mark_in
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
-from mindstone_tui.core.text import exact, one_line
+from mindstone_tui.core.text import as_exact, one_line
 
 FORMATS: Final = ("html", "md", "json", "cast")
 
@@ -67,7 +67,7 @@ class AppFeature(Feature):
         told = [
             f"{'Allowed once' if word == 'yes' else 'Declined'}: {one_line(each.what, 200)}"
             if decides
-            else f"{each.sentence(now)}\n{exact(each.what)}\n{each.how(here)}"
+            else f"{each.sentence(now)}\n{as_exact(each.what)}\n{each.how(here)}"
             for each in self.session.answer(given, mark)
         ]
         if told and in_doubt:

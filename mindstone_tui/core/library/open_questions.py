@@ -163,7 +163,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
             call=self.call,
             name=self.name,
             risk=self.kind,
-            shown=body or title,
+            shown=text.exact(body or title),
             digest=self.digest,
             why=self.sentence(now) + where,
             scopes=(events.AskedScope(scope="once", label=_YES[self.kind]),),

@@ -21,9 +21,11 @@ from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import LeftQuestion, asked_before
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
+    NOBODY,
     ToolAnswered,
     ToolApproved,
     ToolAsked,
+    ToolCalled,
     ToolReturned,
     TurnEnded,
     TurnStarted,
@@ -47,21 +49,20 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
     with transcript.history() as history:
         lines = [history.whole(line) for line in history.turn(turn)]
     told: list[str] = []
-    asked: dict[str, ToolAsked] = {}
-    answered: ToolAsked | None = None
+    asked: dict[str, str] = {}
+    names: dict[str, str] = {}
     for line in lines:
         words = str(narrate.describe_line(line)).lstrip("· ")
         match line.entry:
-            case ToolAsked() as question:
-                asked[question.call] = question
-            case ToolAnswered(call=call) if call in asked:  # a later one comes to nothing
-                answered = asked.pop(call)
-                told.append(f"{narrate_entry.call_line(answered.name, answered.shown)} · {words}")
-            case ToolApproved(call=call, rule=rule, remember=kept) if answered and kept:
-                how_far = [each for each in answered.scopes if each.remember == rule]
-                for wide in how_far[-1:] if kept == "config" else how_far[:1]:
-                    if answered.call == call:
-                        told[-1] += f" · {(_for_turn(wide) if kept == 'turn' else wide).label}"
+            case ToolCalled(call=call, name=name, shown=shown):
+                names[call] = narrate_entry.call_line(name, shown)
+            case ToolAsked(call=call, name=name, shown=shown):
+                asked[call] = narrate_entry.call_line(name, shown)
+            case ToolAnswered(call=call) as given if call in asked:  # a later one comes to nothing
+                wide = f": {given.remember} ({given.keep})" if given.keep else ""
+                told.append(f"{asked.pop(call)} · {words}{'' if given.granted else wide}")
+            case ToolApproved(call=call, by="rule") if call in names:
+                told.append(f"{names[call]} · {words}")
             case entry if decision := narrate_entry.decision_in(entry, line.channel):
                 told.append(decision)
             case TurnEnded(how=how) if how:
@@ -131,7 +132,8 @@ class SharedQuestions:
     ) -> None:
         """Decline a question that nobody has answered for as long as the settings say."""
         if left := self._patience(self._newest_turn(), call):
-            timer = asyncio.get_running_loop().call_later(left, give, call, self._out_of_patience())
+            no = self._out_of_patience(self._context.questions.waiting[call])
+            timer = asyncio.get_running_loop().call_later(left, give, call, no)
             waiting.add_done_callback(lambda _: timer.cancel())
 
     def _patience(self, turn: list[Line], call: str) -> float:
@@ -141,10 +143,10 @@ class SharedQuestions:
         waited = numbers.age(since[0]) if since else 0.0
         return max(patience - waited, _NONE_LEFT) if patience else 0.0
 
-    def _out_of_patience(self) -> Answer:
+    def _out_of_patience(self, since: str) -> Answer:
         patience = self._context.settings.approvals.patience
         why = f"Nobody answered for {numbers.seconds(patience)} (approvals.patience)."
-        return Answer(allowed=False, why=why, how="the setting approvals.patience", seen=patience)
+        return Answer(allowed=False, why=why, how=NOBODY, asked=since)
 
     def left(self) -> tuple[list[Line], LeftQuestion] | None:
         """The turn that a program left waiting for an answer, for whoever has the lease.
@@ -158,8 +160,8 @@ class SharedQuestions:
         asked = line.entry
         given = partial(self._given, line)
         if given() is None and 0 < self._patience(turn, asked.call) <= _NONE_LEFT:
-            no = ToolAnswered(call=asked.call, **msgspec.structs.asdict(self._out_of_patience()))
-            self._context.window.record(no, line.turn)
+            no = msgspec.structs.asdict(self._out_of_patience(line.ts))
+            self._context.window.record(ToolAnswered(call=asked.call, **no), line.turn)
             return None
         return turn, LeftQuestion(line, asked, given)
 
@@ -215,7 +217,7 @@ class SharedQuestions:
                 told = f"{question.sentence(now)} {question.remedy}"
                 self._emit(events.Noticed(message=told, level="warning"))
             if _is_over(turn):
-                ended = ToolAnswered(call=question.call, allowed=False, why=_ENDED)
+                ended = ToolAnswered(call=question.call, allowed=False, why=_ENDED, how=NOBODY)
                 self._context.window.record(ended, line.turn)
 
     def hear(self, line: Line, *, left: bool = False) -> None:

@@ -18,6 +18,7 @@ from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import interrupted, refused
 from mindstone_tui.core.entries import Draft, Entry, Line
 from mindstone_tui.core.entries.conversation import (
+    NOBODY,
     STOPPED,
     AssistantMessage,
     AssistantPartial,
@@ -85,7 +86,7 @@ def close_open_turn(context: TurnContext, history: History, draft: Path) -> list
             results.append(refused(call, no[call.id].by, no[call.id].why)[1])
         elif given is not None and not given.allowed:
             why = given.why or "The person said no."
-            results += refused(call, "person", why)
+            results += refused(call, NOBODY if given.how == NOBODY else "person", why)
         else:
             results.append(interrupted(call, BEGUN if call.id in begun else NEVER_BEGUN))
     heard = [line.entry for line in lines if isinstance(line.entry, AssistantMessage | ModelFailed)]

@@ -241,6 +241,7 @@ class Session:
         """Say whether anybody looks at this surface; whoever waits for its turn is told."""
         self._unattended = not somebody
         self._inbox.attend(somebody)
+        self._context.permissions.attend(somebody)
         self._lease.note(Holder(self._context.transcript.channel, self._unattended))
 
     def withdraw(self, entry: str) -> None:
@@ -499,7 +500,7 @@ class Session:
 
     def _turn_is_over(self) -> None:
         self._turn, self._wanted = 0, ""
-        self._context.permissions.end_turn()
+        self._context.permissions.end("turn")
         self._draft.clear()
         self._out.rescue()
 

@@ -27,7 +27,7 @@ from mindstone_tui.core.tools.workspace import Standing
 
 Mode = Literal["read-only", "ask", "auto-edit", "full-auto"]
 MODES: Final[tuple[Mode, ...]] = ("read-only", "ask", "auto-edit", "full-auto")
-Authority = Literal["person", "rule", "mode", "read-only tool", "client", "your rule"]
+Authority = Literal["person", "rule", "mode", "read-only tool", "client", "your rule", "hook"]
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

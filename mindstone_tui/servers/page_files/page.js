@@ -4,8 +4,10 @@
 const $ = (id) => document.getElementById(id);
 const talk = $("talk");
 const GRACE = 1000; // milliseconds for which a question must have been in view
-let torn = false; // a reason was being written when its question went
-let opened = 0, begun = Promise.resolve(); // when one last came into view; once the page listens
+const HELD = 500; // milliseconds in which a second click or key goes with the first
+let torn = ""; // a reason that was being written when its question went
+let reasons = {}, drafts = {}; // what was written to open questions, and in other sessions
+let opened = 0, turned = 0, begun = Promise.resolve(); // when one last came into view, and a turn began; once the page listens
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
 let turn = 0, decided = {}, wanted = {}; // the newest turn, what was decided in it and what was asked about, by call
 let names = {}, taken = ""; // tools whose question is open, by call; the queued message that is wanted back
@@ -40,7 +42,10 @@ function mark(node, item) {
   for (const words of item.marks || []) node.append(make("small", "", words));
   if ((item.marks || []).some((words) => words.startsWith("rewound"))) node.classList.add("rewound");
 }
-function busy(on) { $("stop").hidden = !on; $("send").textContent = on ? "Queue" : "Send"; }
+function busy(on) {
+  if (on && $("stop").hidden) turned = Date.now();
+  $("stop").hidden = !on; $("send").textContent = on ? "Queue" : "Send";
+}
 
 const draw = {
   user(item) {
@@ -134,21 +139,19 @@ const draw = {
       if (!item.commands) return attempt(call("/page/answer", given));
       // What is no call of a tool is decided by a command that names exactly what is shown here.
       given.text = item.commands[choice] + (why ? " " + why : "");
-      return attempt(call("/page/send", given).then(() => settle(item.call, "sent " + given.text)));
+      return attempt(call("/page/send", given).then(() => settle(item.call, "sent " + given.text, why)));
     };
-    const ask = () => {
-      const begun = node.querySelector("input");
-      if (begun) { begun.hidden = false; begun.focus(); return; }
-      const reason = make("input");
-      reason.placeholder = "Why not? The model is told. Enter declines, Esc goes back.";
-      reason.onkeydown = (event) => {
-        event.stopPropagation();
-        if (event.key === "Enter" && !event.repeat && !event.isComposing && reason.value.trim()) { node.dataset.answered = "here"; decide("deny", "enter", reason.value); }
-        if (event.key === "Escape") { reason.hidden = true; $("text").focus(); } // what was written is kept
-      };
-      node.append(reason);
-      reason.focus();
+    const reason = make("input"), key = item.call + item.since;
+    reason.placeholder = "Why not? The model is told. Enter declines, Esc goes back.";
+    reason.hidden = true;
+    reason.value = reasons[key] || "";
+    reason.oninput = () => { reasons[key] = reason.value; };
+    reason.onkeydown = (event) => {
+      event.stopPropagation();
+      if (event.key === "Enter" && !event.repeat && !event.isComposing && reason.value.trim()) decide("deny", "enter", reason.value);
+      if (event.key === "Escape") { reason.hidden = true; opened = Date.now(); $("text").focus(); } // what was written is kept
     };
+    const ask = () => { reason.hidden = false; reason.focus(); };
     for (const option of item.options) {
       const button = make("button", "", option.label);
       button.dataset.choice = option.id;
@@ -157,8 +160,10 @@ const draw = {
       button.onclick = (event) => option.id === "why" ? ask() : decide(option.id, event.detail ? "click" : "key");
       row.append(button);
     }
-    node.append(row);
+    node.append(row, reason);
+    const follow = atEnd();
     add(node);
+    if (follow && node.offsetHeight > talk.clientHeight) node.scrollIntoView({ block: "start" }); // what is asked is read first
     opened = Date.now();
     // What is scrolled away, in a hidden tab or behind a dialog is not in view yet.
     const covered = () => {
@@ -177,8 +182,10 @@ const draw = {
   },
   answered(item) {
     decided[item.call] = item.allowed;
-    if (asks[item.call]) settle(item.call, item.text); else if (names[item.call]) say(names[item.call] + ": " + item.text);
+    if (asks[item.call]) settle(item.call, item.text, item.why); else if (names[item.call]) say(names[item.call] + ": " + item.text);
     delete names[item.call];
+    keep(reasons[item.call + item.asked], item.why); // it went while nobody here was told
+    delete reasons[item.call + item.asked];
   },
   recall(item) {
     const node = make("details", "recall");
@@ -243,17 +250,21 @@ function diffOf(text) {
   return node;
 }
 function titled() { document.title = (Object.keys(asks).length ? "? " : "") + session + " · MindStone"; }
-function settle(name, text) {
+// What was written as a reason and told to nobody goes on in the message.
+function keep(words, told) {
+  if (!words || words.split(/\s+/).join(" ").trim() === told) return;
+  $("text").value += ($("text").value ? "\n" : "") + words;
+}
+function settle(name, text, why) {
   const node = asks[name];
   if (!node) return;
   delete asks[name];
   titled();
   const held = node.contains(document.activeElement) || document.activeElement === document.body;
   const reason = node.querySelector("input");
-  if (reason && !reason.hidden && !node.dataset.answered) { // it was being written when another surface answered: kept, and its Enter sends nothing
-    torn = true;
-    $("text").value += ($("text").value && reason.value ? "\n" : "") + reason.value;
-  }
+  if (reason === document.activeElement && why !== reason.value.trim()) torn = reason.value || " "; // its Enter sends nothing
+  keep(reason.value, why);
+  delete reasons[name + node.dataset.since];
   node.replaceWith(make("div", "note", node.dataset.name + ": " + (text || "answered")));
   if (held) $("text").focus();
 }
@@ -307,6 +318,11 @@ function place(item) {
 async function open(name) {
   if (stream) stream.abort();
   const told = await call("/page/history?session=" + encodeURIComponent(name));
+  if (session && told.session !== session) { // what is half written there was not meant for here
+    drafts[session] = $("text").value;
+    $("text").value = drafts[told.session] || "";
+    torn = "";
+  }
   session = told.session;
   talk.replaceChildren(); answer = thought = null; tools = {}; asks = {}; names = {};
   drawn.clear();
@@ -400,9 +416,17 @@ $("composer").onsubmit = (event) => {
 $("text").onkeydown = (event) => {
   const waits = talk.querySelectorAll(".queued button");
   if (event.key === "ArrowUp" && !event.repeat && !$("text").value && waits.length) { event.preventDefault(); waits[waits.length - 1].click(); }
-  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); if (!event.repeat && !torn) $("composer").requestSubmit(); torn = false; }
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  if (event.repeat) return;
+  if (torn) say("Answered elsewhere: nothing is sent. Enter sends what stands here now."); else $("composer").requestSubmit();
+  torn = "";
 };
-$("stop").onclick = (event) => attempt(call("/page/stop", { session, how: event.detail ? "click" : "key" }));
+$("text").oninput = () => { if (!$("text").value.includes(torn.trim())) torn = ""; };
+// A click that began as another, on what stood here or beside it, stops nothing.
+$("stop").onclick = (event) => {
+  if (event.detail < 2 && Date.now() - turned >= HELD) attempt(call("/page/stop", { session, how: event.detail ? "click" : "key" }));
+};
 $("sessions").onchange = () => attempt(open($("sessions").value));
 $("query").onkeydown = (event) => { if (event.key === "Enter" && $("query").value.trim()) attempt(search($("query").value.trim())); };
 $("zone").onclick = () => {
@@ -425,7 +449,7 @@ document.addEventListener("keydown", (event) => {
   const early = Date.now() - opened < GRACE;
   // In the search field Escape leaves the field: only where one talks does it stop a turn.
   if (event.key === "Escape" && event.target === $("query")) { $("query").value = ""; $("text").focus(); return; }
-  if (event.key === "Escape" && !early && !document.querySelector("dialog[open]") && !$("stop").hidden) attempt(call("/page/stop", { session, how: "key" }));
+  if (event.key === "Escape" && !event.repeat && !early && !document.querySelector("dialog[open]") && !$("stop").hidden) attempt(call("/page/stop", { session, how: "key" }));
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); $("query").focus(); }
   if (event.key === "/" && document.activeElement === document.body) { event.preventDefault(); $("text").focus(); }
 });

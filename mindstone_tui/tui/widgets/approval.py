@@ -342,8 +342,7 @@ class Approval(Decision):
         parts: list[tuple[str, str]] = [("? ", "bold $accent"), (told.question, "bold")]
         if told.worst:
             parts.append((f"  {told.worst}", f"bold {_colour(told.worst)}"))
-        if told.where:
-            parts.append((f"  {told.where}", "$muted"))
+        parts += [(f"  {each}", "$muted") for each in (told.where, told.size) if each]
         return Content.assemble(*parts)
 
     def _exact(self) -> Iterator[Widget]:
@@ -352,7 +351,7 @@ class Approval(Decision):
         style = "bold" if told.diff else ""
         yield Static(show.judged(told.exact, style), markup=False, id="shown")
         if told.diff:
-            yield Static(numbered(exact(told.diff)), markup=False, id="diff")
+            yield Static(numbered(told.diff), markup=False, id="diff")
         elif told.parts:
             yield Static(_parts(told.parts), markup=False, id="parts")
 

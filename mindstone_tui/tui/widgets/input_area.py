@@ -157,8 +157,8 @@ class InputArea(Vertical):
         self._begun = False
         self._torn = False
         """A reason was being written when its question went: its Enter sends nothing."""
-        self._held = 0.0
-        """When Enter was last seen, while it may still be held down after an answer."""
+        self._held = ("", 0.0)
+        """The key that answered or left a decision and may still be held down; when last seen."""
 
     def compose(self) -> ComposeResult:
         yield Waiting()
@@ -328,7 +328,8 @@ class InputArea(Vertical):
     def on_decision_decided(self, event: Decision.Decided) -> None:
         event.stop()
         if event.decision is self.decision:
-            self._held = event.time if event.key == "enter" else 0.0
+            if event.key == "enter":
+                self._held = (event.key, event.time)
             self.withdraw(event.decision)
             self._torn = False  # the reason was sent here, whole
             self._decided(event.choice)
@@ -342,18 +343,19 @@ class InputArea(Vertical):
 
         It is asked before the key goes anywhere, so that text reaches the prompt in order.
         """
-        if self.decision is not None and self.decision.is_entered:
+        key = event.key if isinstance(event, events.Key) else ""
+        held = bool(key) and key == self._held[0] and event.time - self._held[1] < HELD
+        inside = self.decision is not None and self.decision.is_entered
+        # The key that answered or led out is still held down: it must not send or stop anything.
+        self._held = (key, event.time) if held or (inside and key == "escape") else ("", 0.0)
+        if held:
+            return True
+        if self.decision is not None and inside:
             if (whose := await self.decision.meet(event)) == "prompt":
                 self.screen.set_focus(self.prompt)
             return whose in ("answer", "nobody")
-        enter = isinstance(event, events.Key) and event.key == "enter"
-        if enter and self._torn:
+        if key == "enter" and self._torn:
             self._torn = False
             self.notify("Answered elsewhere: nothing is sent. Enter sends what stands here now.")
             return True
-        if enter and self._held:
-            # The key that gave the answer is still held down: it must not send what is written.
-            held, self._held = event.time - self._held < HELD, event.time
-            return held
-        self._held = 0.0
         return False

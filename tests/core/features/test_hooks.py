@@ -12,6 +12,7 @@ import pytest
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import ToolRefused
 from mindstone_tui.core.entries.derived import HookRun
+from mindstone_tui.core.events.question import scopes_of
 from tests.core.session.stage import calls, on_stage, script
 
 SAYS = {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "Xyzzy."}}
@@ -111,7 +112,8 @@ async def test_a_hook_that_wants_a_call_asked_about_is_heard_where_it_is_asked_a
     async with on_stage(home, cwd=work, model=says, asks=True) as stage:
         stage.session.send("clean up")
         asked = await stage.until(events.ToolAsked)
-        assert "not on a Friday" in asked.why
+        assert "a hook wants it: not on a Friday" in asked.why
+        assert [one.scope for one in scopes_of(asked)] == ["once"], "it asks the next time as well"
         assert len(asked.why) > len("not on a Friday"), "and so is the reason of its own"
         stage.session.answer(asked.call, events.Answer(allowed=False))
         await stage.until(events.TurnEnded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 
@@ -18,11 +19,12 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed, PlanChanged
 from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.entries.window import PromptPlanned
-from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.events.question import answer_to
+from mindstone_tui.core.events.narrate import describe, describe_line
+from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.library.open_questions import waiting_in
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.session.questions import decisions_of
+from mindstone_tui.core.text import as_exact, exact
 from tests.builders import transcript_in
 from tests.core.session.stage import calls, check_history, on_stage, script
 
@@ -331,8 +333,10 @@ async def test_until_you_leave_said_elsewhere_holds_for_the_turn_and_says_so(
         assert (work / "note.txt").read_text() == "another"
         assert len(owner.entries(ToolAsked)) == 1
         told = decisions_of(owner.session.services.context.transcript, 1)
-        assert len(told) == 1
-        assert told[0].endswith(f" · {asked.scopes[number].label}")
+        wide = asked.scopes[number].label.removeprefix("Allow ")
+        assert told[0] == f"write: note.txt · Allowed in the app with s: {wide}"
+        assert told[1].startswith("write: note.txt · Approved by rule: write note.txt (for this")
+        assert told[1].endswith(" by s)")
         owner.session.send("and once more")  # whoever said yes may have left
         await owner.until(events.ToolAsked, lambda one: one.turn == 2)
         owner.session.stop(how="Esc")
@@ -386,3 +390,75 @@ def test_what_was_decided_before_scopes_were_written_down_is_told_without_them(h
         transcript.append(entry, turn=1)
     (told,) = decisions_of(transcript, 1)
     assert "pytest · Allowed" in told
+    assert told.endswith(": shell pytest * (session)")
+
+
+async def test_a_command_looks_the_same_in_its_question_its_parts_and_what_is_told_of_it(
+    home: Path, tmp_path: Path
+) -> None:
+    command = "printf '\x1b[2Kdone' && rm -rf x\u200b"
+    model = script(tmp_path, calls(("shell", {"command": command})), {"text": "Well."})
+    async with on_stage(home, model=model, cwd=tmp_path, asks=True) as stage:
+        stage.session.send("clean up")
+        asked = await stage.until(events.ToolAsked)
+        told = explain(asked)
+        (waits,) = waiting_in(stage.session.services.home, stage.places)
+        stage.session.answer(asked.call, NO)
+        await stage.until(events.TurnEnded)
+        (why,) = decisions_of(stage.session.services.context.transcript, 1)
+    assert told.exact == exact(command) == as_exact(waits.what)
+    assert "rm -rf x⟦U+200B⟧" in told.rows[-1]
+    assert why.startswith(f"shell: {exact(command)} · Declined")
+
+
+async def test_a_wider_yes_is_told_wherever_it_is_on_record(home: Path, tmp_path: Path) -> None:
+    again = ("write", {"path": "note.txt", "content": "another"})
+    model = script(tmp_path, calls(WRITES), {"text": "One."}, calls(again), {"text": "Two."})
+    async with on_stage(home, model=model, cwd=tmp_path, asks=True, channel="web") as stage:
+        stage.session.send("write it down")
+        asked = await stage.until(events.ToolAsked)
+        number = next(n for n, one in enumerate(asked.scopes) if one.scope == "edits")
+        stage.session.answer(asked.call, answer_to(asked, f"allow-{number}", how="click", seen=2.0))
+        heard = await stage.until(events.ToolAnswered)
+        await stage.until(events.TurnEnded)
+        await stage.say("once more")
+        told = [str(describe_line(line)) for line in stage.lines()]
+        decided = decisions_of(stage.session.services.context.transcript, 2)
+    words = (
+        "Allowed on the page with click, 2.0 s after it came into view: every edit in this folder"
+    )
+    assert str(describe(heard)) == f"· {words}, until you leave"
+    assert f"· {words}, until you leave" in told
+    assert [one for one in told if "Approved by rule: edits *" in one]
+    (ran,) = decided
+    assert ran.startswith("write: note.txt · Approved by rule: edits * (until you leave; given ")
+
+
+async def test_until_you_leave_ends_when_nobody_looks_any_more_and_not_with_a_page_loaded_anew(
+    home: Path, tmp_path: Path
+) -> None:
+    again = ("write", {"path": "note.txt", "content": "another"})
+    model = script(tmp_path, calls(WRITES), {"text": "One."}, calls(again), {"text": "Two."})
+    async with on_stage(home, model=model, cwd=tmp_path, asks=True, channel="web") as stage:
+        permissions = stage.session.services.context.permissions
+        permissions.away = 0.0
+        stage.session.attend(True)
+        stage.session.send("write it down")
+        asked = await stage.until(events.ToolAsked)
+        number = next(n for n, one in enumerate(asked.scopes) if one.scope == "edits")
+        stage.session.answer(asked.call, answer_to(asked, f"allow-{number}"))
+        await stage.until(events.TurnEnded)
+        stage.session.attend(False)
+        stage.session.attend(True)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert "edits" in permissions.describe()
+        stage.session.attend(False)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        stage.session.attend(True)
+        assert "edits" not in permissions.describe()
+        stage.session.send("once more")
+        second = await stage.until(events.ToolAsked, lambda one: one.turn == 2)
+        stage.session.answer(second.call, NO)
+        await stage.until(events.TurnEnded, lambda one: one.turn == 2)

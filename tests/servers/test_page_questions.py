@@ -1,0 +1,197 @@
+"""What a person writes and presses on the page while questions come and go decides nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mindstone_tui import api
+from mindstone_tui.core.entries import Line
+from tests.core.interchange.export.browser import Browser, chromium
+from tests.core.session.stage import calls
+from tests.servers.residence import Residence, residing
+from tests.servers.test_page import (
+    ESCAPE,
+    HOLD_THE_CLOCK,
+    PROGRAM,
+    Driven,
+    open_page,
+    say,
+    seen,
+    waits,
+)
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+IN_VIEW = "document.querySelector('.ask[data-in-view]') !== null"
+TEXT = "document.getElementById('text').value"
+WHY = "second(); document.querySelector('[data-choice=why]').click()"
+SPY = """{ const real = fetch; window.posted = []; window.fetch = async (path, more) => {
+    if (more && more.method) posted.push(path);
+    if (window.slow && path.includes(slow)) await new Promise((go) => { window.go = go; });
+    return real(path, more); }; }"""
+PLACES = """["send", "stop"].map((id) => { const at = document.getElementById(id)
+    .getBoundingClientRect(); return [at.left, at.top, at.right, at.bottom].map(Math.round); })"""
+STANDS_AT = "[document.elementFromPoint({}, {})?.id, document.getElementById('stop').hidden]"
+
+
+def removes(name: str) -> dict[str, Any]:
+    wish = {"id": "call_1", "name": "shell", "arguments": {"command": f"rm -rf {name}"}}
+    return {"tool_calls": [wish]}
+
+
+async def beside_the_app(
+    home: Path,
+    tmp_path: Path,
+    drive: Callable[[Browser, Residence, Driven], None],
+    *replies: dict[str, Any],
+) -> list[object]:
+    """Drive a page beside the app in one session; what history has of answers and of ends."""
+
+    def on_page(served: Residence, app: Driven) -> None:
+        assert PROGRAM is not None
+        with chromium(PROGRAM, tmp_path / "profile") as browser:
+            open_page(browser, served)
+            browser.run(HOLD_THE_CLOCK)
+            browser.run(SPY)
+            drive(browser, served, app)
+
+    async with residing(home, tmp_path, *replies) as served:
+        talk = await api.connect("main", home=served.home, cwd=tmp_path, channel="tui", asks=True)
+        app = Driven(talk, asyncio.get_running_loop())
+        await asyncio.to_thread(on_page, served, app)
+        await app.close()
+        kinds = ("tool_answered", "turn_ended")
+        found = api.log(session="main", kinds=kinds, home=served.home)
+        return [line.entry for line in found if isinstance(line, Line)]
+
+
+async def test_stop_and_send_keep_their_places_and_a_second_click_stops_nothing(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        idle = {}
+        for width in (390, 780, 1280):
+            browser.size(width, 844)
+            idle[width] = browser.run(PLACES)
+        say(browser, "clean up")
+        browser.until(IN_VIEW)
+        for width, places in idle.items():
+            browser.size(width, 844)
+            assert browser.run(PLACES) == places, f"they change places at {width} pixels"
+            (left, top, right, bottom), stop = places
+            assert stop[1] >= bottom or stop[3] <= top or stop[0] >= right or stop[2] <= left
+        for detail, turned in ((2, 0), (1, "Date.now()")):
+            click = f"new MouseEvent('click', {{ detail: {detail} }})"
+            browser.run(
+                f"turned = {turned}; document.getElementById('stop').dispatchEvent({click})"
+            )
+        assert browser.run("posted.includes('/page/stop')") is False, "it began as another click"
+        browser.run("turned = 0; document.getElementById('stop').click()")
+        browser.until("document.getElementById('stop').hidden")
+
+    await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+
+
+async def test_an_escape_that_leaves_a_reason_and_is_held_down_stops_no_turn(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        app.say("clean up")
+        browser.until(IN_VIEW)
+        browser.run(f"opened = 0; {WHY}")
+        browser.type("not now")
+        browser.run(ESCAPE)
+        browser.run(ESCAPE.replace("bubbles", "repeat: true, bubbles"))
+        browser.run(ESCAPE)  # as a key that bounces
+        browser.run(f"opened = 0; {ESCAPE.replace('bubbles', 'repeat: true, bubbles')}")
+        assert browser.run("posted.includes('/page/stop')") is False
+        browser.run(f"opened = 0; {ESCAPE}")
+        browser.until("posted.includes('/page/stop')")
+
+    await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+
+
+async def test_a_reason_on_the_page_is_told_or_goes_on_in_the_message(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        app.say("clean up")
+        browser.until(IN_VIEW)
+        browser.run(WHY)
+        browser.type("use the trash")
+        browser.run(ESCAPE)
+        app.decline()
+        waits(browser, "Approvals of this turn: 1 declined (/why turn 1)")
+        assert browser.run(TEXT) == "use the trash", "it was put aside, not given up"
+        browser.run(f"{TEXT} = ''; window.slow = '/page/answer'")
+        app.say("clean up more")
+        browser.until(IN_VIEW)
+        browser.run(WHY)
+        browser.type("not on a Friday", enter=True)
+        browser.until("posted.includes('/page/answer')")
+        app.decline()
+        waits(browser, "Approvals of this turn: 1 declined (/why turn 2)")
+        browser.run("slow = ''; go()")
+        waits(browser, "That question is no longer open.")
+        assert browser.run(TEXT) == "not on a Friday", "somebody was first"
+        browser.enter()
+        waits(browser, "Answered elsewhere: nothing is sent.")
+        browser.run(f"torn = 'not on a Friday'; {TEXT} = ''")
+        say(browser, "something else")
+        browser.until("posted.includes('/page/send')")
+
+    replies = (removes("build"), {"text": "Well."}, removes("src"), {"text": "Well."})
+    await beside_the_app(home, tmp_path, drive, *replies)
+
+
+async def test_what_is_half_written_stays_with_its_session_and_its_question(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        app.say("clean up")
+        browser.until(IN_VIEW)
+        browser.run(WHY)
+        browser.type("not today")
+        browser.run("document.getElementById('text').focus()")
+        browser.type("half a word")
+        browser.run("open('other')")
+        browser.until(f"session.includes('other') && {TEXT} === ''")
+        browser.run("open('main')")
+        browser.until(f"session.includes('main') && {TEXT} === 'half a word'")
+        browser.until(IN_VIEW)
+        browser.run(WHY)
+        assert browser.run("document.activeElement.value") == "not today"
+        app.decline()
+        waits(browser, "Approvals of this turn: 1 declined")
+        assert browser.run(TEXT) == "half a word\nnot today"
+
+    await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+
+
+async def test_the_head_of_a_long_question_is_in_view_first_and_says_how_long_it_is(
+    home: Path, tmp_path: Path
+) -> None:
+    long = "".join(f"line {number}\n" for number in range(300))
+
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        for width in (390, 1280):
+            browser.size(width, 844)
+            app.say("write it down")
+            browser.until("document.querySelector('.ask') !== null")
+            head, talk = (
+                f"document.querySelector('{one}').getBoundingClientRect()"
+                for one in (".ask .head", "#talk")
+            )
+            assert browser.run(f"{head}.top >= {talk}.top - 1 && {head}.bottom <= {talk}.bottom")
+            assert browser.run("document.querySelector('.ask button').disabled"), "it is below"
+            assert " lines" in seen(browser, ".ask .head")
+            app.decline()
+            browser.until("document.querySelector('.ask') === null")
+            waits(browser, "Well.")
+
+    wish = calls(("write", {"path": "long.txt", "content": long}))
+    await beside_the_app(home, tmp_path, drive, wish, {"text": "Well."}, wish, {"text": "Well."})
