@@ -10,20 +10,21 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 import msgspec
 
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.tools.programs import of_program, row_of, unwrapped
+from mindstone_tui.core.tools.programs import Program, of_program, row_of, unwrapped
 from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.values import Value
 
 Verdict = Literal["allow", "ask", "deny"]
 _SHOWN: Final = 4
 """Commands of a check that are named where it is told."""
+_RUN_OPTIONS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-x", "--exec"))
 _ERASES: Final = frozenset(("rm", "rmdir", "unlink", "shred", "trash"))
 
 
@@ -143,15 +144,32 @@ def commands_of(parts: Iterable[CommandPart]) -> tuple[tuple[SeenCommand, ...], 
             # Not what the whole part does: where its output goes says nothing of its words.
             if any(effect in ("writes", "deletes") for effect, _ in of_program(name, words)):
                 written += [one for one in words[1:] if one and not one.startswith("-")]
+            found += _run_by(name, [one for one in words if one is not None])
             words = unwrapped(name, words) if row_of(name).wraps else []
     return tuple(found), tuple(dict.fromkeys(written))
+
+
+def _run_by(name: str, words: Sequence[str]) -> Iterator[SeenCommand]:
+    """What a program that runs others, or one that nobody knows, may run of its words.
+
+    Wherever a command begins among them, and whatever of them is a line itself.
+    """
+    row = row_of(name)
+    action = next((one for one in words[1:] if not one.startswith("-")), "")
+    first = next((at for at, one in enumerate(words) if one in _RUN_OPTIONS), 0)
+    if first or row.opaque or row == Program() or not {"*", action}.isdisjoint(row.sets_up):
+        for at in range(first + 1, len(words)):
+            yield SeenCommand(tuple(words[at:]))
+            with contextlib.suppress(ValueError):
+                if " " in words[at]:
+                    yield SeenCommand(tuple(shlex.split(words[at])))
 
 
 def _named_anew(words: Sequence[str]) -> dict[str, list[str]]:
     """Aliases that a command sets: those of the shell by name, those of git behind `git `."""
     found: dict[str, list[str]] = {}
     for at, word in enumerate(words[1:], 1):
-        name, _, value = word.partition("=")
+        name, _, value = word.removeprefix("-c").partition("=")
         with contextlib.suppress(ValueError):
             if words[0] == "alias":
                 found[name] = shlex.split(value)
@@ -187,7 +205,7 @@ def verdict_of(check: RuleCheck, act: Deed) -> Verdict:
     seen = [_fits(form, one, act) for form in check.commands for one in act.commands]
     seen += [_lies_in(path, check.paths) for path in act.changes]
     erased = (path for one in act.commands for path in _erased(one.words))
-    seen += [_lies_in(path, check.deletes) for path in erased]
+    seen += [_lies_in(path, check.deletes) or _may_hold(path, check.deletes) for path in erased]
     if check.outside:
         seen += [not _lies_in(path, check.outside) for path in act.changes]
     added = pattern_of(check.looks).search(act.added) if check.looks else None
@@ -274,6 +292,14 @@ def _lies_in(path: str, places: Iterable[str]) -> bool:
             if all(fnmatchcase(part, one) for one, part in pieces):
                 return True
     return False
+
+
+def _may_hold(path: str, places: Iterable[str]) -> bool | None:
+    """None, which is to be asked about, for a folder above one of these, or stars that may fit."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    wanted = (place.strip("/").split("/") for place in places)
+    fits = (all(map(fnmatchcase, each, parts)) for each in wanted)
+    return None if any(fits) else False
 
 
 def _adds(wanted: Iterable[str], text: str) -> bool:

@@ -198,6 +198,11 @@ class _Judgement:
             else:
                 words.append(self._literal(child))
                 nested.append(child)
+        # What stands behind the file of a redirection is another word of the command.
+        behind = (
+            each for one in redirects for each in one.children_by_field_name("destination")[1:]
+        )
+        words += map(self._literal, behind)
         outer = [self._text(each) for each in redirects if each not in node.children]
         inner_line = self._words(words, said, fed=fed, substituted=_substitutes(node))
         for redirect in redirects:
@@ -294,7 +299,10 @@ class _Judgement:
             case "raw_string":
                 return text[1:-1]
             case "string":
-                return None if any(_expands(child) for child in node.children) else text[1:-1]
+                known = not any(_expands(child) for child in node.children)
+                return re.sub(r'\\(["\\$`])', r"\1", text[1:-1]) if known else None
+            case "ansi_c_string" if "\\" not in text:
+                return text[2:-1]
             case "command_name" | "concatenation":
                 pieces = [self._literal(child) for child in node.children] or [text]
                 return None if None in pieces else "".join(piece or "" for piece in pieces)

@@ -43,7 +43,21 @@ REFUSED = {
         *("alias p='git push -f'; p", "alias p='git push'; p -f", "alias g=git; g push -f"),
         *("git config alias.x 'push -f' && git x", "git config alias.x push; git x --force"),
         *("git config --global alias.x '!git push -f'; git x", "git -c alias.x='push -f' x"),
-        "git -c alias.x=push x --force",
+        *("git -c alias.x=push x --force", "git -calias.x='push -f' x"),
+        "git -c 'alias.x=!sh -c \"git push -f\"' x",
+        # programs that run what follows, known or not, and what they take for a line
+        *("bash -o pipefail -c 'git push -f'", 'bash -c "git push \\"-f\\""', "env - git push -f"),
+        *("env -S 'git push -f'", "sudo -nu bob git push -f", "exec -a x git push -f"),
+        *(
+            "su bob -c 'git push -f'",
+            "script -qc 'git push -f' /dev/null",
+            "watch -n1 'git push -f'",
+        ),
+        *("coproc git push -f", "trap 'git push -f' EXIT", "taskset 1 git push -f"),
+        *("uv run git push -f", "bundle exec git push -f", "mise exec -- git push -f"),
+        *("direnv exec . git push -f", "docker run x git push -f", "torsocks git push -f"),
+        *("ssh host git push -f", "find . -exec git push -f \\;", "bash -c $'git push -f'"),
+        "git push>log -f",
     ],
     DOCS: [
         *("rm docs/a.md", "rm -rf docs", "rm -r ./docs/*", "git rm docs/a.md", "unlink docs/a.md"),
@@ -61,6 +75,7 @@ ASKED = {
         *("F=--force; git push $F", "X=push; git $X -f", "git push ${FORCE:+--force}"),
         "git push -$(echo f)",
     ],
+    DOCS: ["rm -rf .", "rm -rf ./*", "rm d*/a.md", "rm do?s/a.md"],
 }
 NOT_SEEN = {
     PUSH: [
@@ -73,10 +88,9 @@ NOT_SEEN = {
         "node -e \"require('child_process').execSync('git push -f')\"",
         # written first and run later, or set up in another call
         *("echo 'git push -f' > p.sh; sh p.sh", "./p.sh", "make push", "git x", "source p.sh"),
-        "git -c 'alias.x=!sh -c \"git push -f\"' x",
         # a link, another machine, another program for the same effect
-        *("ln -s /usr/bin/git /tmp/g; /tmp/g push -f", "ssh host git push -f"),
-        *("git send-pack --force origin main", "find . -exec git push -f \\;"),
+        *("ln -s /usr/bin/git /tmp/g; /tmp/g push -f", "git send-pack --force origin main"),
+        *("git -c remote.origin.mirror=true push", "hub push -f"),
         "gh api -X PATCH repos/a/b/git/refs/heads/main -F force=true",
     ],
     DOCS: [
@@ -87,8 +101,10 @@ NOT_SEEN = {
             "rsync --delete a/ docs/",
         ),
         "python -c \"import os; os.remove('docs/a.md')\"",
+        *("find docs | xargs rm", "for f in docs/*; do rm $f; done", "rm {docs,x}/a.md"),
     ],
     VENDOR: [
+        *("sort -o vendor/a.c x", "wget -O vendor/a.c http://x"),
         *("cd vendor && echo x > a.c", "V=vendor; echo x > $V/a.c", "dd of=vendor/a.c"),
         *("perl -pi -e s/a/b/ vendor/a.c", "python -c \"open('vendor/a.c','w')\""),
     ],
@@ -101,6 +117,12 @@ INNOCENT = {
         *("grep -rn 'git push -f' .", "alias p='git push'; p", "git config alias.p push; git p"),
         *("alias p='git push -f'; ls", "alias ls='ls -l'; ls", "alias sudo='sudo sudo'; sudo ls"),
         *("git config alias.x '!git x'; git x", "alias p=; p", "alias p", "git config alias.x"),
+        *(
+            "docker run x git push",
+            "uv run pytest",
+            "bash -c 'git push'",
+            "gh pr create -t 'No -f'",
+        ),
     ],
     DOCS: [
         *("echo x > docs/a.md", "sed -i s/a/b/ docs/a.md", "rm src/a.py", "git checkout docs/a.md"),
