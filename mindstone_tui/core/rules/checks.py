@@ -17,7 +17,7 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.tools.programs import Program, of_program, row_of, unwrapped
+from mindstone_tui.core.tools.programs import RECORDS, Program, of_program, row_of, unwrapped
 from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.values import Value
 
@@ -25,6 +25,7 @@ Verdict = Literal["allow", "ask", "deny"]
 _SHOWN: Final = 4
 """Commands of a check that are named where it is told."""
 _RUN_OPTIONS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-x", "--exec"))
+_PROSE: Final = (".md", ".markdown", ".rst", ".adoc", ".txt")
 _ERASES: Final = frozenset(("rm", "rmdir", "unlink", "shred", "trash"))
 
 
@@ -142,7 +143,8 @@ def commands_of(parts: Iterable[CommandPart]) -> tuple[tuple[SeenCommand, ...], 
             found.append(SeenCommand(tuple(one for one in words if one is not None), part.hidden))
             name = (words[0] or "").rpartition("/")[2]
             # Not what the whole part does: where its output goes says nothing of its words.
-            if any(effect in ("writes", "deletes") for effect, _ in of_program(name, words)):
+            writes = any(it in ("writes", "deletes") for it, _ in of_program(name, words))
+            if writes and (name, *words[1:2]) not in RECORDS:
                 written += [one for one in words[1:] if one and not one.startswith("-")]
             found += _run_by(name, [one for one in words if one is not None])
             words = unwrapped(name, words) if row_of(name).wraps else []
@@ -195,7 +197,7 @@ def _erased(words: Sequence[str]) -> Sequence[str]:
     name = _plain(words[0]) if words else ""
     if name == "git":
         operands = _apart(words)[1]
-        return operands[1:] if operands[:1] == ("rm",) else ()
+        return operands[1:] if operands[:1] == ("rm",) and "--cached" not in words else ()
     erases = name in _ERASES or (name == "find" and not {"-delete", "rm"}.isdisjoint(words))
     return words[1:] if erases else ()
 
@@ -208,7 +210,10 @@ def verdict_of(check: RuleCheck, act: Deed) -> Verdict:
     seen += [_lies_in(path, check.deletes) or _may_hold(path, check.deletes) for path in erased]
     if check.outside:
         seen += [not _lies_in(path, check.outside) for path in act.changes]
-    added = pattern_of(check.looks).search(act.added) if check.looks else None
+    # How something looks in code says nothing of a text about it.
+    prose = bool(act.changes) and all(path.lower().endswith(_PROSE) for path in act.changes)
+    code = check.looks if not prose else ""
+    added = pattern_of(code).search(act.added) if code else None
     seen += [act.tool in check.tools, added is not None]
     seen.append(not check.looks and _adds(check.adds, act.added))
     if not any(one is not False for one in seen):
@@ -224,6 +229,8 @@ def _fits(form: CommandForm, command: SeenCommand, act: Deed) -> bool | None:
     if not words or _plain(words[0]) != form.program:
         return False
     options, operands = _apart(words)
+    if form.program == "git" and form.action == ("rm",) and "--cached" in options:
+        return False  # the file stays
     if operands[: len(form.action)] != form.action:
         hidden = command.hidden and form.action[: len(operands)] == operands
         return None if hidden else False
@@ -260,8 +267,8 @@ def _apart(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     for word in words[1:]:
         if skip:
             skip = False
-        elif word.startswith("-") and word != "-":
-            options.append(word)
+        elif word.startswith("-") and word != "-" and " " not in word.partition("=")[0]:
+            options.append(word)  # not a message that begins with a dash
             skip = not operands and word in valued
         else:
             operands.append(word)

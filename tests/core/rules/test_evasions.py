@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,13 @@ INNOCENT = {
     ],
     DOCS: [
         *("echo x > docs/a.md", "sed -i s/a/b/ docs/a.md", "rm src/a.py", "git checkout docs/a.md"),
-        *("docker rm docs", "git branch -D docs", "npm uninstall docs", "git mv docs/a docs/b"),
+        *(
+            "git rm --cached docs/a.md",
+            "docker rm docs",
+            "git branch -D docs",
+            "npm uninstall docs",
+            "git mv docs/a docs/b",
+        ),
     ],
     VENDOR: ["cat vendor/a.c", "ls vendor > list.txt", "cat vendor/a.c > out.c", "git log vendor"],
 }
@@ -146,6 +153,29 @@ def test_a_way_around_a_rule_ends_as_the_docs_say(
         assert check is not None, words
         found |= {line: verdict_of(check, of_command(line, tmp_path)) for line in commands}
     assert {line: said for line, said in found.items() if said != verdict} == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("Never skip hooks", "git commit -m 'x' -m '- nothing new'"),
+        ("Never edit package.json", "git add package.json docs && git commit -m x"),
+        ("Never delete any files", "git rm --cached -f settings.json"),
+    ],
+)
+def test_what_real_sessions_did_and_no_rule_forbids(words: str, line: str, tmp_path: Path) -> None:
+    check = compile_rule(words)
+    assert check is not None
+    assert verdict_of(check, of_command(line, tmp_path)) == "allow"
+
+
+def test_a_rule_about_code_says_nothing_of_a_text_about_code() -> None:
+    check = compile_rule("Never use `any`.")
+    assert check is not None
+    for name, said in (("src/a.ts", "deny"), ("docs/design.md", "allow")):
+        fields = {"file_path": name, "content": "const x: any = 1"}
+        call = ToolCall(id="1", name="Write", arguments=json.dumps(fields))
+        assert verdict_of(check, of_call(call, Path("/app"))) == said
 
 
 def test_a_tool_that_deletes_is_held_to_a_rule_about_deleting() -> None:
