@@ -112,7 +112,7 @@ def marker_text(
     parts = [
         f"{outside.exchanges:,} earlier exchange{'' if one else 's'} of this conversation "
         f"(about {outside.tokens:,} tokens) {'is' if one else 'are'} kept in {where} transcript "
-        "but not shown here."
+        "but not shown here, or not whole."
     ]
     if missing := gaps(shown, outside.rewound):
         more = " and others" if len(missing) > _GAPS_SAID else ""

@@ -90,12 +90,12 @@ def test_the_marker_says_how_much_is_out_where_and_how_to_get_it() -> None:
     one = prune.marker_text(Outside(exchanges=1, tokens=1_234), {5}, ())
     assert one == (
         "[1 earlier exchange of this conversation (about 1,234 tokens) is kept in its transcript "
-        f"but not shown here. {recalled}]"
+        f"but not shown here, or not whole. {recalled}]"
     )
     some = prune.marker_text(Outside(exchanges=1_002, tokens=5), {1, 3, 7}, ["recall"])
     assert some == (
         "[1,002 earlier exchanges of this conversation (about 5 tokens) are kept in its transcript "
-        f"but not shown here. Missing between what is shown: turns 2, 4–6. {search}]"
+        f"but not shown here, or not whole. Missing between what is shown: turns 2, 4–6. {search}]"
     )
     six = prune.marker_text(Outside(exchanges=9), range(1, 15, 2), ())
     assert "turns 2, 4, 6, 8, 10, 12." in six
