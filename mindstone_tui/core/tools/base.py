@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from mindstone_tui.core import bounded_json, errors
+from mindstone_tui.core import bounded_json, errors, values
 from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.entries import ToolSchema
 from mindstone_tui.core.entries.conversation import ToolStatus
@@ -191,27 +191,9 @@ def parameters_of(arguments: type[msgspec.Struct]) -> dict[str, object]:
     return {"type": "object", "properties": properties, "required": schema["required"]}
 
 
-_OTHER_NAMES: Final = {
-    "path": "file_path filepath filename file_name file target_file absolute_path directory dir"
-    " folder",
-    "content": "text contents file_text file_content data body",
-    "old_string": "old old_str old_text search find",
-    "new_string": "new new_str new_text replace replacement",
-    "pattern": "query regex regexp search expression",
-    "glob": "include file_pattern",
-    "command": "cmd script command_line bash",
-    "seconds": "timeout timeout_seconds",
-    "first": "offset start start_line first_line",
-    "lines": "limit count num_lines max_lines",
-    "ignore_case": "case_insensitive",
-    "query": "q question text search pattern",
-    "entry": "id entry_id",
-    "text": "content note body fact memory",
-    "title": "name heading",
-    "task": "prompt instructions",
-    "items": "todos tasks list",
-}
-"""Names that models know from elsewhere, by the name they mean here."""
+_Names = dict[str, dict[str, tuple[str, ...]]]
+OTHER_NAMES: Final = values.shipped(__file__, "other_names.json", _Names)
+"""What models and agents know from elsewhere, by what it is called here: arguments and tools."""
 _SMALL_TALK: Final = frozenset({"description", "explanation", "thought", "reasoning"})
 """What models add to say why they call a tool; it changes nothing."""
 
@@ -222,7 +204,8 @@ def understood(fields: tuple[str, ...], given: Mapping[str, object]) -> Understo
     strange = {name: value for name, value in given.items() if name not in fields}
     notes: list[str] = []
     for field in fields:
-        other = next((name for name in _OTHER_NAMES.get(field, "").split() if name in strange), "")
+        known = OTHER_NAMES["arguments"].get(field, ())
+        other = next((name for name in known if name in strange), "")
         if other and field not in arguments:
             arguments[field] = strange.pop(other)
             notes.append(f"{other} as {field}")

@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal
 
@@ -51,6 +51,7 @@ _MOST_LINKS: Final = 40
 _RUN_BY_VALUE: Final = pattern_of(r"!|[\w+.-]*::")
 """A command, or the name of a program that is to reach a remote."""
 _GIT_SETTINGS: Final = ("config", "config.worktree")
+_OBEYED_BY_GIT: Final = (*_GIT_SETTINGS, "commondir", "hooks")
 _COMMANDS: Final = ("scripts", "lint-staged", "simple-git-hooks", "husky", "gitHooks", "pre-commit")
 """What `package.json` has run, by npm or by a commit."""
 _ITEM: Final = pattern_of(
@@ -178,21 +179,20 @@ class ControlFiles:
                 yield folder, home
                 continue
             entries = self._entries(folder)
+            single = [".git"]
             if kind == "own":
                 home = (folder.stat().st_ino, "")
-            for each in _obeyed_by_git(folder, entries):
-                yield each, (home[0], f"{home[1]}/{each.relative_to(folder)}")
+                single.append("package.json")
+            obeyed = _OBEYED_BY_GIT if _is_repository(entries) else ()
             above = tuple(map(plain_name, folder.parts[-2:]))
             for entry in entries:
                 name, way = plain_name(entry.name), (home[0], f"{home[1]}/{entry.name}")
                 inner = _kind_of((*above, name)) if kind == "own" else kind
+                if name in obeyed:
+                    inner = "control"
                 if entry.is_dir(follow_symlinks=False):
                     todo.append((Path(entry.path), inner, way))
-                elif (
-                    inner == "control"
-                    or name == ".git"
-                    or (kind == "own" and name == "package.json")
-                ):
+                elif name in single or (inner == "control" and not name.endswith(".sample")):
                     yield Path(entry.path), way
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
@@ -230,22 +230,10 @@ def _way_of(link: Path) -> Iterator[Path]:
     yield Path(os.path.realpath(link))
 
 
-def _is_repository(names: Collection[str]) -> bool:
-    """Whether git takes a folder with these names in it for a repository, whatever its own is."""
-    return {"objects", "refs"} <= set(names) or {"head", "commondir"} <= set(names)
-
-
-def _obeyed_by_git(folder: Path, entries: list[os.DirEntry[str]]) -> Iterator[Path]:
-    """What decides what git would run for whoever enters this folder."""
-    names = {plain_name(entry.name): entry for entry in entries}
-    if not _is_repository(names):
-        return
-    for name in (*_GIT_SETTINGS, "commondir"):
-        if name in names:
-            yield folder / names[name].name
-    if hooks := names.get("hooks"):
-        inside = _listed(Path(hooks.path)) if hooks.is_dir(follow_symlinks=False) else [hooks]
-        yield from (Path(each.path) for each in inside if not each.name.endswith(".sample"))
+def _is_repository(entries: list[os.DirEntry[str]]) -> bool:
+    """Whether git takes a folder with this in it for a repository, whatever it is called."""
+    names = {plain_name(entry.name) for entry in entries}
+    return names >= {"objects", "refs"} or names >= {"head", "commondir"}
 
 
 def _runs_something(repository: Path) -> bool:
@@ -253,8 +241,8 @@ def _runs_something(repository: Path) -> bool:
     return any(
         _seen(each).acts is not None
         for place in {repository, _led_to(repository / "commondir")}
-        for each in _obeyed_by_git(place, _listed(place))
-        if plain_name(each.name) != "commondir"
+        for each in (*map(place.joinpath, _GIT_SETTINGS), *place.glob("hooks/*"))
+        if not each.name.endswith(".sample")
     )
 
 
@@ -302,9 +290,7 @@ def _bytes_of(path: Path) -> bytes | None:
 
 def _is_settings(path: Path) -> bool:
     """Whether git takes a file for the settings of a repository."""
-    if plain_name(path.name) not in _GIT_SETTINGS:
-        return False
-    return _is_repository({plain_name(entry.name) for entry in _listed(path.parent)})
+    return plain_name(path.name) in _GIT_SETTINGS and _is_repository(_listed(path.parent))
 
 
 def _settings(path: Path, content: bytes) -> tuple[bytes, bytes]:

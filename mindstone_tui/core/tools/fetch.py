@@ -15,6 +15,7 @@ import fnmatch
 import hashlib
 import ipaddress
 import socket
+import time
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -146,12 +147,13 @@ class Fetcher:
         return await asyncio.to_thread(self.fetch, arguments.url, context)
 
     def fetch(self, url: str, context: base.ToolContext) -> base.ToolResult:
-        """Read a page, through the redirects of its own host."""
+        """Read a page, through the redirects of its own host, all in the time that is set."""
         host = host_of(url)
         way = [url]
+        get = partial(self._get, context=context, until=time.monotonic() + self._settings.seconds)
         while True:
-            self._ask_robots(way[-1], context)
-            page = self._get(way[-1], self._settings.bytes, context)
+            self._ask_robots(way[-1], get)
+            page = get(way[-1], self._settings.bytes)
             if not page.location:
                 break
             target = urljoin(way[-1], page.location)
@@ -193,7 +195,7 @@ class Fetcher:
             origin=f"web page {way[-1]}",
         )
 
-    def _ask_robots(self, url: str, context: base.ToolContext) -> None:
+    def _ask_robots(self, url: str, get: Callable[[str, int], Page]) -> None:
         from mindstone_tui.core.tools.web_page import wishes_of  # http.client: 15 ms
 
         if not self._settings.robots:
@@ -201,14 +203,14 @@ class Fetcher:
         parts = urlsplit(url)
         root = f"{parts.scheme}://{parts.netloc}"
         if root not in self._robots:
-            self._robots[root] = wishes_of(self._get(f"{root}/robots.txt", _MOST_ROBOTS, context))
+            self._robots[root] = wishes_of(get(f"{root}/robots.txt", _MOST_ROBOTS))
         if not self._robots[root](url):
             raise NotAllowed(
                 f"{parts.netloc} does not want programs to read this page (robots.txt).",
                 "Read it in a browser, or set fetch.robots to false.",
             )
 
-    def _get(self, url: str, most: int, context: base.ToolContext) -> Page:
+    def _get(self, url: str, most: int, *, context: base.ToolContext, until: float) -> Page:
         from mindstone_tui.core.tools.web_page import read_page  # http.client: 15 ms
 
         parts = urlsplit(url)
@@ -217,11 +219,13 @@ class Fetcher:
         check = partial(public, host=host, private=self._settings.private)
         try:
             address = check(self._find(host, port))
-            with socket.create_connection((address, port), self._settings.seconds) as reached:
+            left = max(until - time.monotonic(), 0.001)
+            with socket.create_connection((address, port), left) as reached:
                 check([reached.getpeername()[0]])
-                return read_page(url, reached, most=most, seconds=self._settings.seconds)
+                return read_page(url, reached, most=most, until=until)
         except (OSError, ValueError) as error:
-            why = one_line(str(error) or type(error).__name__, 160)
+            late = time.monotonic() >= until
+            why = "it took too long" if late else one_line(str(error) or type(error).__name__, 160)
             remedy = "Check the address."
             if unused := sorted(name for name in context.environ if name.lower() in _PROXIES):
                 remedy += f" `fetch` uses no proxy, although {unused[0]} is set."

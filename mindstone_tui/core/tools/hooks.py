@@ -33,18 +33,7 @@ HookEvent = Literal[
 EVENTS: Final[tuple[HookEvent, ...]] = get_args(HookEvent)
 _SPEAKING: Final = frozenset({"SessionStart", "UserPromptSubmit"})
 """Events whose hooks add what they print, without any JSON around it."""
-OTHER_NAMES: Final = {
-    "shell": "Bash",
-    "read": "Read",
-    "write": "Write",
-    "edit": "Edit",
-    "grep": "Grep",
-    "glob": "Glob",
-    "list": "LS",
-    "delegate": "Task",
-    "fetch": "WebFetch",
-    "todo": "TodoWrite",
-}
+_OTHER_NAMES: Final = base.OTHER_NAMES["tools"]
 """What other agents call our tools; a matcher may use either name."""
 MOST_HOOKS: Final = 64
 _KEPT: Final = 1 << 20
@@ -71,8 +60,8 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         try:
             pattern = re.compile(self.matcher)
         except re.error:
-            return self.matcher in (tool, OTHER_NAMES.get(tool))
-        return any(pattern.fullmatch(name) for name in (tool, OTHER_NAMES.get(tool, tool)))
+            return self.matcher in (tool, *_OTHER_NAMES.get(tool, ()))
+        return any(pattern.fullmatch(name) for name in (tool, *_OTHER_NAMES.get(tool, ())))
 
 
 class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ could bear the same time.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -118,7 +119,11 @@ _MOST_FILES: Final = 32
 _MOST_NAMED: Final = 1_000
 """Words of a file that may be the names of others."""
 _WORD: Final = patterns.pattern_of(r"[^\s\"'`;|&()<>=,\\]+")
-_PROJECT: Final = patterns.pattern_of(r"\$\{?(?:CLAUDE|MINDSTONE)_PROJECT_DIR\}?/|@|!")
+_PROJECT: Final = patterns.pattern_of(r"\$\{?(?:(?:CLAUDE|MINDSTONE)_PROJECT_DIR|PWD)\}?/|~\+/|@|!")
+_BLANKS: Final = patterns.pattern_of(r"\\[bfnrt]")
+_QUOTES: Final = patterns.pattern_of(r"""\\["\\]|'""")
+_ENTERED: Final = patterns.pattern_of(r"\b(?:cd|pushd) +([\w./-]+)")
+_MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
 _MOST_FOLDERS: Final = 128
 """Folders with commands that are listed."""
 DEEPEST: Final = 3
@@ -189,6 +194,9 @@ def read_told(workspace: Workspace, looking: Looking, *, limit: int = 32 * 1024)
             data = workspace.read_whole(name, _MOST_READ)
         except errors.ToolError as error:
             problems.append(error.what)
+            if kind == "used":  # too large to be read: any change of it shows in its times
+                stamp = _seen_at(os.path.realpath(workspace.cwd / name))
+                hashed.update(f"{name}\0{stamp}".encode("utf-8", "surrogateescape"))
             continue
         if kind in ("hooks", "command", "skill"):
             if (named := _named(name, data, workspace, looking, every=kind == "hooks")) is None:
@@ -255,24 +263,35 @@ def _named(
 ) -> list[str] | None:
     """The files of the project that a file names; None where it may name too many.
 
-    In prose only a word with a dot or a slash in it counts, unless `every` does.
+    In prose only a word with a dot or a slash in it counts, unless `every` does: then it is JSON,
+    and words are read as a shell would read them, wherever it goes.
     """
-    folder = name.rpartition("/")[0]
+    text = data.decode("utf-8", "replace")
+    folders = [name.rpartition("/")[0]]
+    if every:
+        with contextlib.suppress(ValueError):
+            text = msgspec.json.encode(bounded_json.read_json(data)).decode()
+        text = _BLANKS.sub(" ", text)
+        text += " " + _QUOTES.sub("", text)
+        folders += dict.fromkeys(_ENTERED.findall(text))
     root = f"{workspace.cwd}/"
     words = dict.fromkeys(
         _PROJECT.sub("", word).removeprefix(root).removeprefix("./").strip("/:").rstrip(".")
-        for word in _WORD.findall(data.decode("utf-8", "replace"))
+        for word in _WORD.findall(text)
     )
     plain = [
         word
         for word in words
-        if word[:1] not in ("", "-", "~", "$", "#") and ".." not in word.split("/")
+        if word[:1] not in ("", "-", "~", "$", "#") and os.path.normpath(word)[:2] != ".."
         if every or "/" in word or "." in word
     ]
-    if len(plain) > _MOST_NAMED:
+    if len(plain) * len(folders) > _MOST_NAMED:
         return None
-    places = [path for word in plain for path in (word, f"{folder}/{word}") if looking.at(path)]
-    return [path for path in places if (workspace.cwd / path).is_file()]
+    if every:
+        plain += [f"{word}/__main__.py" for word in plain]
+        plain += _MAKEFILES if "make" in words else ()
+    paths = (path for word in plain for path in (word, *(f"{each}/{word}" for each in folders)))
+    return [path for path in paths if looking.at(path) and (workspace.cwd / path).is_file()]
 
 
 def _below(workspace: Workspace, folder: str, looking: Looking) -> list[str]:

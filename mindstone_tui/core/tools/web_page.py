@@ -6,10 +6,12 @@ sessions fetch anything.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import re
 import socket
 import ssl
+import threading
 import time
 import urllib.robotparser
 from collections.abc import Callable
@@ -51,22 +53,29 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     location: str = ""
 
 
-def read_page(url: str, reached: socket.socket, *, most: int, seconds: float) -> Page:
+def read_page(url: str, reached: socket.socket, *, most: int, until: float) -> Page:
     """What stands at a URL, asked of whoever was reached, and was judged.
 
-    Raises OSError or ValueError when the server cannot be read or speaks no HTTP.
+    The line is cut at a moment of the monotonic clock, whatever still drips from it. Raises OSError
+    or ValueError when the server cannot be read until then, or speaks no HTTP.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""
-    connection = http.client.HTTPConnection(host, parts.port, timeout=seconds)
+    connection = http.client.HTTPConnection(host, parts.port)
     connection.sock = reached
-    if parts.scheme == "https":
-        connection.sock = ssl.create_default_context().wrap_socket(reached, server_hostname=host)
+    line = reached.dup()  # encryption takes the other one over
+    alarm = threading.Timer(until - time.monotonic(), _cut, (line,))
     try:
+        alarm.start()
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            connection.sock = context.wrap_socket(reached, server_hostname=host)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("GET", target, headers=_HEADERS)
         answer = connection.getresponse()
-        body = _read(answer, most + 1, seconds)
+        body = answer.read(most + 1)
+        if time.monotonic() >= until:
+            raise TimeoutError
         return Page(
             url=url,
             status=answer.status,
@@ -79,7 +88,14 @@ def read_page(url: str, reached: socket.socket, *, most: int, seconds: float) ->
     except http.client.HTTPException as error:
         raise ValueError(str(error) or type(error).__name__) from None
     finally:
+        alarm.cancel()
         connection.close()
+        line.close()
+
+
+def _cut(line: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
 
 
 def wishes_of(robots: Page) -> Callable[[str], bool]:
@@ -88,17 +104,6 @@ def wishes_of(robots: Page) -> Callable[[str], bool]:
     there = robots.status < 300 and not robots.location
     rules.parse(robots.body.decode("utf-8", "replace").splitlines() if there else [])
     return lambda url: rules.can_fetch(AGENT, url)
-
-
-def _read(answer: http.client.HTTPResponse, most: int, seconds: float) -> bytes:
-    """A body as far as it comes in time: a server that drips does not hold us for ever."""
-    deadline = time.monotonic() + seconds
-    body = bytearray()
-    while len(body) < most and (piece := answer.read1(min(1 << 16, most - len(body)))):
-        body += piece
-        if time.monotonic() > deadline:
-            raise TimeoutError("it took too long")
-    return bytes(body)
 
 
 class _Text(HTMLParser):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import ipaddress
 import json
@@ -72,6 +73,61 @@ def context(tmp_path: Path) -> ToolContext:
 
 def fetcher(**fields: object) -> Fetcher:
     return Fetcher(FetchSettings(private=True, **fields))  # type: ignore[arg-type]
+
+
+DRIPS = {
+    "headers": (b"HTTP/1.1 200 OK\r\nX: ", b"a"),
+    "a chunk": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;", b"a"),
+    "a body": (b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", b"a"),
+    "patience": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "a handshake": (b"\x16\x03\x03\x3f\xff", b"\0"),
+}
+
+
+@pytest.mark.parametrize("what", DRIPS)
+def test_a_server_that_drips_is_left_when_the_time_is_up(context: ToolContext, what: str) -> None:
+    first, drop = DRIPS[what]
+    scheme = "https" if what == "a handshake" else "http"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            caller, _ = server.accept()
+            with caller, contextlib.suppress(OSError):
+                caller.recv(1 << 16)
+                caller.settimeout(0.05)
+                caller.sendall(first)
+                for _ in range(100):  # five seconds: then it gives up, and the test fails
+                    with contextlib.suppress(TimeoutError):
+                        caller.recv(1)
+                    caller.sendall(drop)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"{scheme}://127.0.0.1:{server.getsockname()[1]}/"
+        with pytest.raises(ToolError, match="it took too long"):
+            fetcher(robots=False, seconds=0.5).fetch(address, context)
+        thread.join()
+
+
+def test_robots_and_redirects_have_one_time_together(context: ToolContext) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for _ in range(3):
+                caller, _ = server.accept()
+                with caller, contextlib.suppress(OSError):
+                    caller.recv(1 << 16)
+                    caller.settimeout(0.2)
+                    with contextlib.suppress(TimeoutError):
+                        caller.recv(1)
+                    caller.sendall(
+                        b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"
+                    )
+
+        threading.Thread(target=serve, daemon=True).start()
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        with pytest.raises(ToolError, match="it took too long"):
+            fetcher(seconds=0.5).fetch(address, context)
 
 
 def test_a_page_is_read_as_text_and_kept_whole(site: str, context: ToolContext) -> None:

@@ -131,6 +131,41 @@ def test_trust_covers_what_hooks_commands_and_skills_name(tmp_path: Path) -> Non
     assert "too many files" in crowded.problems[0]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sh check.sh",
+        "sh tools/../check.sh",
+        r"sh check.s\u0068",
+        r"sh\tcheck.sh",
+        "sh $PWD/check.sh",
+        "sh ${PWD}/check.sh",
+        "sh ~+/check.sh",
+        "sh ./ch''eck.sh",
+        r"sh ./ch\"\"eck.sh",
+        r"sh ./ch\\eck.sh",
+        "cd tools && sh inner.sh",
+        "python3 tools/pkg",
+        "make -s",
+        "sh big.sh",
+    ],
+)
+def test_a_script_is_watched_however_a_hook_names_it(tmp_path: Path, command: str) -> None:
+    scripts = ["check.sh", "tools/inner.sh", "tools/pkg/__main__.py", "Makefile", "big.sh"]
+    for name in (*scripts, ".mindstone/hooks.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("old" if name != "big.sh" else "#" * 1_100_000)
+    (tmp_path / ".mindstone/hooks.json").write_text(
+        f'{{"hooks":{{"Stop":[{{"hooks":[{{"type":"command","command":"{command}"}}]}}]}}}}'
+    )
+    workspace = Workspace((tmp_path,))
+    digest = project_instructions(workspace, None).digest
+    assert project_instructions(workspace, digest).state == "trusted"
+    for name in scripts:
+        (tmp_path / name).write_text("new" if name != "big.sh" else "#" * 1_099_999 + "!")
+    assert project_instructions(workspace, digest).state == "changed"
+
+
 def test_what_is_injected_is_bounded_and_both_sizes_are_known(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("a" * 50_000)
     (tmp_path / "CLAUDE.md").write_text("b" * 100)
