@@ -24,8 +24,6 @@ import msgspec
 from mindstone_tui.core import bounded_json
 from mindstone_tui.core.patterns import pattern_of
 
-__all__ = ["PROTECTED", "ControlFiles", "changes_scripts", "links_of", "plain_name", "steers"]
-
 PROTECTED: Final = frozenset({".git", ".mindstone", ".hg", ".svn", ".ssh", ".gnupg"})
 """Folders that no tool writes to."""
 
@@ -74,8 +72,8 @@ def plain_name(name: str) -> str:
 def steers(parts: tuple[str, ...]) -> bool:
     """Whether another program would obey what is written to this path, without being asked."""
     names = tuple(map(plain_name, parts))
-    known = any(_is_control(names[: at + 1]) for at in range(len(names)))
-    return known or _in_bare_repository(names)
+    in_repository = any(name.endswith(".git") for name in names[:-1])
+    return in_repository or any(_is_control(names[: at + 1]) for at in range(len(names)))
 
 
 def _is_control(names: tuple[str, ...]) -> bool:
@@ -83,13 +81,6 @@ def _is_control(names: tuple[str, ...]) -> bool:
     if any("/".join(names[-count:]) in _NAMES for count in (1, 2, 3)):
         return True
     return bool(_PATTERNS.match(names[-1])) and names[-1] not in _INERT
-
-
-def _in_bare_repository(names: tuple[str, ...]) -> bool:
-    """Hooks lie in a folder of that name, whatever their repository is called."""
-    hooks = {"pre-commit", "post-commit", "post-checkout", "post-merge", "pre-push", "commit-msg"}
-    inside_git = any(name.endswith(".git") for name in names[:-1])
-    return inside_git or (len(names) > 1 and names[-2] == "hooks" and names[-1] in hooks)
 
 
 def links_of(folder: Path) -> Iterator[Path]:
@@ -293,31 +284,48 @@ def _is_settings(path: Path) -> bool:
     return plain_name(path.name) in _GIT_SETTINGS and _is_repository(_listed(path.parent))
 
 
+def git_settings(text: str) -> Iterator[tuple[str, str, str]]:
+    """What a configuration sets, as git reads it: key, value, and the text that says so.
+
+    What stands between is given with an empty key; ValueError where git would not read on.
+    """
+    section, at = "", 0
+    while at < len(text):
+        if (item := _ITEM.match(text, at)) is None:
+            raise ValueError("no settings")
+        if item["section"]:
+            section = f"{item['section']}.{item['sub']}" if item["sub"] else item["section"]
+        key = f"{section}.{item['key']}".lower() if item["key"] else ""
+        value = (item["value"] or "").replace('"', "").replace("\\\n", "").strip()
+        yield key, value, item[0]
+        at = item.end()
+
+
+def is_plain_setting(key: str, value: str) -> bool:
+    """Whether a setting of git holds no credential, and makes it run nothing."""
+    return bool(_PLAIN.match(key)) and not _RUN_BY_VALUE.match(value)
+
+
 def _settings(path: Path, content: bytes) -> tuple[bytes, bytes]:
     """A repository's settings: those that may steer somebody, and all the others."""
     text = os.fsdecode(content).removeprefix("\ufeff").replace("\r\n", "\n")
-    steering, others, section, at = "", "", "", 0
-    while at < len(text):
-        if (item := _ITEM.match(text, at)) is None:
-            return content, b""
-        if item["section"]:
-            section = f"{item['section']}.{item['sub']}" if item["sub"] else item["section"]
-        key = item["key"] and f"{section}.{item['key']}".lower()
-        if key is None or _is_plain(key, item["value"] or "", path.parent):
-            others += item[0]
-        else:
-            steering += f"{key} {item[0]}\n"
-        at = item.end()
+    steering, others = "", ""
+    try:
+        for key, value, said in git_settings(text):
+            if not key or is_plain_setting(key, value) or _is_own_place(path.parent, key, value):
+                others += said
+            else:
+                steering += f"{key} {said}\n"
+    except ValueError:
+        return content, b""
     return os.fsencode(steering), os.fsencode(others)
 
 
-def _is_plain(key: str, value: str, repository: Path) -> bool:
-    """Whether a setting makes git run nothing, and look nowhere else."""
-    value = value.replace('"', "").replace("\\\n", "").strip()
-    if key == "core.worktree":  # of a submodule: where it lies in the repository that has it
-        tops = (each.parent for each in repository.parents if each.name == ".git")
-        return next(tops, repository) in Path(os.path.realpath(repository / value)).parents
-    return bool(_PLAIN.match(key)) and not _RUN_BY_VALUE.match(value)
+def _is_own_place(repository: Path, key: str, value: str) -> bool:
+    """Whether it says where a submodule lies, and that is in the repository which has it."""
+    tops = (each.parent for each in repository.parents if each.name == ".git")
+    place = Path(os.path.realpath(repository / value))
+    return key == "core.worktree" and next(tops, repository) in place.parents
 
 
 def _put_back(path: Path, seen: _Seen, before: _Seen | None) -> bool:

@@ -28,7 +28,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from mindstone_tui.core import disk, errors, patterns, values
+from mindstone_tui.core import disk, errors, values
 from mindstone_tui.core.tools import control_files, landlock, seccomp
 from mindstone_tui.core.tools.workspace import Workspace
 
@@ -50,17 +50,11 @@ class _Toolchains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is shown of `/etc`, as patterns: nothing where people keep passwords or keys."""
     offline: dict[str, str]
     """Tells package managers that there is no network: use what is there, or fail at once."""
-    git_sections: tuple[str, ...]
-    git_keys: tuple[str, ...]
-    """Git's settings that hold no credential and run nothing."""
 
 
 _KNOWN: Final = values.shipped(__file__, "toolchains.json", _Toolchains)
 SYSTEM: Final = _KNOWN.system
 OFFLINE: Final = _KNOWN.offline
-
-_HEADING: Final = patterns.pattern_of(r"\s*\[\s*([A-Za-z0-9.-]+)\s*(\".*\")?\s*\]\s*(?:[#;].*)?\Z")
-_SETTING: Final = patterns.pattern_of(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*([^\\\n]*)\Z")
 
 
 def shown_at_home(home: Path, path: str, venv: str = "") -> tuple[Path, ...]:
@@ -137,18 +131,12 @@ def clean_git_settings(home: Path) -> bytes:
     """Git's settings of this person, without credentials and without anything that is run."""
     kept: list[str] = []
     for source in (home / ".config" / "git" / "config", home / ".gitconfig"):
-        try:
-            text = source.read_text("utf-8", "replace")
-        except OSError:
-            continue
-        section = ""
-        for line in text.splitlines():
-            if heading := _HEADING.match(line):
-                section = "" if heading.group(2) else heading.group(1).casefold()
-                continue
-            setting = _SETTING.match(line) if section in _KNOWN.git_sections else None
-            if setting and setting.group(1).casefold() in _KNOWN.git_keys:
-                kept.append(f"[{section}]\n\t{setting.group(1)} = {setting.group(2).strip()}\n")
+        with contextlib.suppress(OSError, ValueError):
+            for key, value, said in control_files.git_settings(
+                source.read_text("utf-8", "replace")
+            ):
+                if key.count(".") == 1 and control_files.is_plain_setting(key, value):
+                    kept.append(f"[{key.partition('.')[0]}]\n\t{said}\n")
     return "".join(kept).encode()
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import disk, errors
+from mindstone_tui.core import disk, errors, values
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tools.sandbox import Sandbox, candidates
 from mindstone_tui.core.tools.shell import Bounds, clean_environment, run
@@ -56,20 +56,8 @@ print(json.dumps({
 _INTERPRETER: Final = str(Path(sys.executable).resolve())
 """The real one: a virtual environment may lie in a folder that is hidden inside."""
 _OF_THE_MACHINE: Final = ("machine-id", "shadow", "environment", "fstab", "sudoers", "pip.conf")
-_PROMISES: Final = {
-    "outside": "nothing outside the workspace can be written",
-    "kernel": "the kernel's settings cannot be changed",
-    "repository": "repositories' hooks and settings cannot be changed",
-    "settings": "project settings cannot be created",
-    "secret": "hidden files cannot be read",
-    "machine": "the machine's passwords and its id cannot be read",
-    "environment": "variables of other processes cannot be read",
-    "listed": "other processes cannot be listed, nor what they were started with be read",
-    "rights": "no setuid program and no device can be made",
-    "network": "there is no network",
-    "sockets": "other programs' sockets cannot be reached",
-    "signals": "other processes cannot be signalled",
-}
+_PROMISES: Final = values.shipped(__file__, "sandbox_promises.json", dict[str, str])
+"""What is to hold, by the trial that must fail."""
 
 
 class SandboxProbe(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from mindstone_tui.core import values
 from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import ToolError
@@ -46,17 +47,8 @@ _LAST_WORDS: Final = 0.2
 _KEPT_VARIABLES: Final = frozenset(
     {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL", "VIRTUAL_ENV"}
 )
-_SET_VARIABLES: Final = {
-    "TERM": "dumb",
-    "NO_COLOR": "1",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_EDITOR": "false",
-    "EDITOR": "false",
-    "DEBIAN_FRONTEND": "noninteractive",
-    "PYTHONUNBUFFERED": "1",
-}
+_SET_VARIABLES: Final = values.shipped(__file__, "quiet_variables.json", dict[str, str])
+"""Tells programs that nobody looks at a terminal."""
 
 
 class CommandFinished(msgspec.Struct, frozen=True, kw_only=True):
