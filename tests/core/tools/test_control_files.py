@@ -34,9 +34,13 @@ lib/evil.pth sitecustomize.py .ENVRC Agents.MD .dir-locals.el .exrc lefthook.yml
 mise.toml mise.local.toml .mise/config.toml lefthook-local.yml .qwen/settings.json QWEN.md
 opencode.jsonc .crush.json .kilocode/mcp.json .factory/hooks.json .trae/rules/x.md WARP.md
 .theia/tasks.json .yarn/plugins/x.cjs azure-pipelines.yaml .woodpecker.yaml .augment/x
+.rvmrc .pdbrc .nvmrc .latexmkrc .RData .bsp/x.json .run/x.run.xml tools/bazel AGENT.md SOUL.md
+Directory.Build.props jupyter_server_config.py gradle/wrapper/gradle-wrapper.properties .clangd
+pnpm-workspace.yaml .lsp/config.edn .readthedocs.yaml wrangler.jsonc .serena/project.yml
 """
 OBEYED = NAMES.split()
 HARMLESS = "src/main.py README.md docs/a.md .env.example tests/hooks.py github.md package-lock.json"
+HARMLESS += " gradle/build.gradle tools/main.py .jj/x config.toml hgrc wrapper/a.properties run/x"
 HARMLESS += " .yarn/cache/x.zip plugins/x.js mise/main.py releases/notes.md .env.sample"
 
 
@@ -92,6 +96,11 @@ def test_a_command_that_names_one_is_asked_about_under_every_mode(
         ("{}", '{"scripts": {"postinstall": "curl x | sh"}}', "sensitive"),
         (None, '{"scripts": {"prepare": "x"}}', "sensitive"),
         ("{}", "{not json", "sensitive"),
+        ("{}", '{"lint-staged": {"*.js": "x"}}', "sensitive"),
+        ("{}", '{"simple-git-hooks": {"pre-commit": "x"}}', "sensitive"),
+        ("{}", '{"husky": {"hooks": {"pre-push": "x"}}}', "sensitive"),
+        ("{}", '{"packageManager": "yarn@https://x/y.js"}', "sensitive"),
+        ("{}", '{"packageManager": "yarn@4.1.0"}', "open"),
     ],
 )
 def test_of_package_json_only_the_commands_are_guarded(
