@@ -71,6 +71,11 @@ class StandingFeature(Feature):
         )
         if word == "no" or (word and found.state != "none"):
             self._decide(found, trusted=word == "yes", why=why)
+        if word == "no":
+            kept = "; your reason is on record" if why else ""
+            told = f"Declined: nothing that this folder says is read{kept}. `/trust` shows it."
+            yield CommandPrinted(command="trust", text=told)
+            return
         found = self.session.project.show()
         if found.state == "none":
             yield CommandPrinted(

@@ -63,6 +63,8 @@ _YES: Final = {
     "trust": "Trust what it says now",
     "offer": "Keep it",
 }
+_COMMANDS: Final = ("undo", "redo")
+"""Commands that ask, by the name of their questions."""
 _MARK: Final = patterns.pattern_of(r"#[0-9a-f]{8}")
 
 
@@ -175,10 +177,10 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         """How anybody can end the wait for an answer, from a terminal."""
         name = self.session.removeprefix("agent:default:")
         if self.gone:
-            return (
-                f"Say `go on` in {name}, or give the command again: it is asked again where it is "
-                "still wanted."
-            )
+            again = f"Say `go on` in {name}, or give the command again"
+            if self.name in _COMMANDS:
+                again = f"Give `/{self.name}` again in {name}"
+            return f"{again}: it is asked again where it is still wanted."
         return f'`mindstone run -s {name} "{self.command(yes=False)}"` declines it.'
 
     def how(self, here: str = "") -> str:
