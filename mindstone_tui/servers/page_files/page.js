@@ -144,6 +144,7 @@ const draw = {
     };
     const reason = make("input"), key = item.call + item.since;
     reason.placeholder = "Why not? The model is told. Enter declines, Esc goes back.";
+    reason.setAttribute("aria-label", "Why not?");
     reason.hidden = true;
     reason.value = reasons[key] || "";
     reason.oninput = () => { reasons[key] = reason.value; };
