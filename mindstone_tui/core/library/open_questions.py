@@ -63,8 +63,6 @@ _YES: Final = {
     "trust": "Trust what it says now",
     "offer": "Keep it",
 }
-_COMMANDS: Final = ("undo", "redo")
-"""Commands that ask, by the name of their questions."""
 _MARK: Final = patterns.pattern_of(r"#[0-9a-f]{8}")
 
 
@@ -178,7 +176,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         name = self.session.removeprefix("agent:default:")
         if self.gone:
             again = f"Say `go on` in {name}, or give the command again"
-            if self.name in _COMMANDS:
+            if self.name in ("undo", "redo"):  # the command asked, and no turn would
                 again = f"Give `/{self.name}` again in {name}"
             return f"{again}: it is asked again where it is still wanted."
         return f'`mindstone run -s {name} "{self.command(yes=False)}"` declines it.'
