@@ -40,6 +40,7 @@ def host_for(
         user_themes=home.themes,
         palette=themes.palette_of(os.environ),
         folder=folder,
+        elsewhere="" if folder.resolve() == Path.cwd() else folder.name,
         session=session,
         at=at,
         offers=offers,

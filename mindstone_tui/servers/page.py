@@ -96,7 +96,7 @@ class PageRoom:
                     self.asked.pop(call, None)
                 case ev.TurnStarted():
                     self.taking = True
-                case ev.TurnEnded():
+                case ev.TurnEnded() | ev.EntryAppeared(kind="turn_ended"):
                     self.taking = False
                     self.asked.clear()
                 case _:

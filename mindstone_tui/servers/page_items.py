@@ -154,8 +154,7 @@ def question(asked: ev.ToolAsked) -> Item:
 
 def answered(event: ev.ToolAnswered) -> Item:
     """How a question was decided, and where."""
-    told = {"call": event.call, "allowed": event.allowed, "channel": event.channel}
-    told |= {"why": event.why, "asked": event.asked}
+    told = {name: getattr(event, name) for name in ("call", "allowed", "channel", "why", "asked")}
     return {"type": "answered", **told, "text": str(narrate.describe(event)).lstrip("· ")}
 
 

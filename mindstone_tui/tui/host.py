@@ -161,6 +161,8 @@ class AppHost(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """How many colours the terminal has."""
     folder: Path = Path()
     """Where `@` completion looks for files."""
+    elsewhere: str = ""
+    """That folder, where it is another than the one in which the person started."""
     session: str = ""
     at: str = ""
     """A place in history to show first: `turn 7`, a line's number or its id."""

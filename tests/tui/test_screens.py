@@ -809,3 +809,13 @@ async def test_the_file_that_a_call_changed_is_blamed_from_its_line(home: Path) 
         await until(pilot, lambda: bool(talk.did))
         assert talk.did == [("command", "/blame /srv/src/a b.py")]
         await until(pilot, lambda: isinstance(app.screen, ChatScreen))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+async def test_the_app_names_the_folder_it_works_in_where_the_person_started_in_another(
+    width: int,
+) -> None:
+    host = msgspec.structs.replace(around(), elsewhere="api")
+    app, talk = staged(given=host)
+    async with app.run_test(size=(width, 24)) as pilot:
+        await until(pilot, lambda: talk.settled and " in api" in drawn(app))

@@ -65,6 +65,8 @@ class PlansFeature(Feature):
 
     def __init__(self, session: SessionServices) -> None:
         super().__init__(session)
+        self._shown: tuple[str, ...] = ()
+        """The steps that were last printed here."""
         self.forget()
 
     def tools(self) -> Sequence[Tool]:
@@ -81,6 +83,7 @@ class PlansFeature(Feature):
         self._in_task = False
         self.steps: tuple[str, ...] = ()
         """Of the plan as a person edited it; empty takes those of the newest answer."""
+        self._edited_on = ""
         for line in reversed(past.lines):
             self._take(line)
         self._tell()
@@ -98,6 +101,7 @@ class PlansFeature(Feature):
             case derived.PlanChanged(stage=stage, steps=steps):
                 self.planning = stage in ("planning", "edited")
                 self.steps = steps if stage == "edited" else ()
+                self._edited_on = line.channel
 
     def _tell(self) -> None:
         """Let permissions and the window know how the work stands."""
@@ -172,13 +176,16 @@ class PlansFeature(Feature):
         if not verb:
             if not self.planning:
                 self.record(derived.PlanChanged(stage="planning"))
-            steps = self.steps or self._proposed()
+            steps = self._shown = self.steps or self._proposed()
             said = "Plan mode is on: only reading tools run. Say what you want done."
             yield CommandPrinted(command="plan", text="\n".join([said, *_numbered(steps)]))
             return
         if verb not in ("approve", "edit", "refuse", "off"):
             raise WrongUse(f"/plan does not know `{verb}`.")
         waits = "\n".join(self.steps or self._proposed()) if self.planning else ""
+        here = self._edited_on == self.context.transcript.channel or self.steps == self._shown
+        if verb == "approve" and self.steps and not (mark or here):
+            mark = "what was shown here"  # not what somebody made of it on another surface
         open_questions.check_mark(
             mark, open_questions.mark_of("plan", waits), "The plan", "`/plan` shows it"
         )

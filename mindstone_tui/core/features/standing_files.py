@@ -72,24 +72,20 @@ class StandingFeature(Feature):
         if word == "no" or (word and found.state != "none"):
             self._decide(found, trusted=word == "yes", why=why)
         found = self.session.project.show()
-        if found.state == "none":
-            yield CommandPrinted(
-                command="trust", text="This folder has no instructions for the model."
-            )
-            return
-        files = open_questions.content_of(found, "run" if found.state == "trusted" else "would run")
-        how = (
-            "`/trust yes` lets it be read."
-            if found.state != "trusted"
-            else "It is read in every turn."
-        )
-        if rules := self.session.features.get(RulesFeature).adoptable():
-            how += (
-                f" {plural(len(rules), 'sentence')} of it can be checked: /rules adopt lists them."
-            )
-        yield CommandPrinted(
-            command="trust", text=f"{files}\n\nThis folder is {found.state}. {how}"
-        )
+        if word == "no":
+            kept = "; your reason is on record" if why else ""
+            text = f"Declined: nothing that this folder says is read{kept}. `/trust` shows it."
+        elif found.state == "none":
+            text = "This folder has no instructions for the model."
+        else:
+            trusted = found.state == "trusted"
+            files = open_questions.content_of(found, "run" if trusted else "would run")
+            how = "It is read in every turn." if trusted else "`/trust yes` lets it be read."
+            if rules := self.session.features.get(RulesFeature).adoptable():
+                count = plural(len(rules), "sentence")
+                how += f" {count} of it can be checked: /rules adopt lists them."
+            text = f"{files}\n\nThis folder is {found.state}. {how}"
+        yield CommandPrinted(command="trust", text=text)
 
     def _decide(self, found: ProjectInstructions, *, trusted: bool, why: str) -> None:
         """Let this folder's instruction files be read as they are now, or not."""

@@ -175,10 +175,10 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         """How anybody can end the wait for an answer, from a terminal."""
         name = self.session.removeprefix("agent:default:")
         if self.gone:
-            return (
-                f"Say `go on` in {name}, or give the command again: it is asked again where it is "
-                "still wanted."
-            )
+            again = f"Say `go on` in {name}, or give the command again"
+            if self.name in ("undo", "redo"):  # the command asked, and no turn would
+                again = f"Give `/{self.name}` again in {name}"
+            return f"{again}: it is asked again where it is still wanted."
         return f'`mindstone run -s {name} "{self.command(yes=False)}"` declines it.'
 
     def how(self, here: str = "") -> str:

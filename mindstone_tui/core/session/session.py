@@ -215,6 +215,7 @@ class Session:
         try:
             with contextlib.suppress(errors.EntryNotSaved):  # writing it says so, and ends the turn
                 self._catch_up()
+            self._take_over("not yet")
             written = self._questions.write(call, answer)
             self._catch_up()  # what others wrote before it comes first, an answer among it
             if written is not None:
@@ -224,11 +225,18 @@ class Session:
             self._complain(error)
 
     def _take_over(self, answered: str = "here") -> None:
-        """Go on with the turn whose question was just answered, if its program left it."""
+        """Go on with the turn whose question was just answered, if its program left it.
+
+        Before that is answered, a turn that nobody can go on with is ended, and that is told.
+        """
         if self._closing or self._inbox.serving or not self._lease.try_take():
             return
         try:
-            if self._questions.to_go_on_with() is not None:
+            if answered == "not yet":
+                if self._questions.left() is None:
+                    self._questions.tell_left(self._lease)
+                    self._take_in(self.services.close_open_turn())
+            elif self._questions.to_go_on_with() is not None:
                 self._inbox.put(inbox.LeftTurn(), first=True)
             elif answered == "here" and not self._questions.has_yes():
                 self._take_in(self.services.close_open_turn())
@@ -319,22 +327,19 @@ class Session:
         if self._turns:
             await self.services.publish()
         await self.services.close()
-        head = self._context.transcript.head
+        name, head = str(self.services.key), self._context.transcript.head
         if (path := self._out.rescue()) is not None:
             told = f"What could not be saved is in {path}."
             self._emit(events.Noticed(message=told, level="error"))
         self._context.transcript.close()
-        self._emit(
-            events.SessionClosed(session=str(self.services.key), seq=head.seq, hash=head.hash)
-        )
+        self._emit(events.SessionClosed(session=name, seq=head.seq, hash=head.hash))
 
     def _persist_pending(self) -> None:
         """Write down what was said and has no turn; commands that wait are over."""
+        closed = errors.Interrupted("The session was closed first.")
         for item in self._inbox.empty():
             if isinstance(item, inbox.AskedCommand):
-                inbox.end_command(
-                    item.line, errors.Interrupted("The session was closed first."), self._emit
-                )
+                inbox.end_command(item.line, closed, self._emit)
             elif isinstance(item, inbox.SentMessage) and not item.queued:
                 self._out.queue(item)
 
@@ -409,9 +414,8 @@ class Session:
         self._work = None
         self._in_turn = False
         for waiting in reversed(self._context.take_following()):
-            self._inbox.put(
-                inbox.SentMessage(waiting.text, waiting.images, waiting.queued), first=True
-            )
+            said = inbox.SentMessage(waiting.text, waiting.images, waiting.queued)
+            self._inbox.put(said, first=True)
         if self._closing:
             self._persist_pending()
         if began and self._lease.held:
@@ -422,12 +426,10 @@ class Session:
         why = "The person interrupted before this began."
         if isinstance(asked, inbox.AskedCommand):
             inbox.end_command(asked.line, errors.Interrupted(why), self._emit)
-            return
-        if isinstance(asked, inbox.LeftTurn):
-            return
-        if self._closing and not asked.queued:
-            self._out.queue(asked)
-        self._emit(events.TurnEnded(turn=0, ending="interrupted", why=why))
+        elif isinstance(asked, inbox.SentMessage):
+            if self._closing and not asked.queued:
+                self._out.queue(asked)
+            self._emit(events.TurnEnded(turn=0, ending="interrupted", why=why))
 
     async def _do_chores(self) -> None:
         try:
@@ -589,9 +591,7 @@ class Session:
             self._emit(appeared(line))
             for event in used_elsewhere(line, self._context.whole):
                 self._emit(event)
-            if isinstance(
-                line.entry, conversation.MessageWithdrawn
-            ):  # it was told and taken back elsewhere
+            if isinstance(line.entry, conversation.MessageWithdrawn):  # it was told elsewhere
                 self._inbox.take_back([], line.entry.queued)
             self._questions.hear(line)
         if lines:

@@ -112,6 +112,7 @@ const draw = {
     const node = asks[item.call] = make("div", "ask");
     node.dataset.since = item.since;
     node.dataset.name = item.name;
+    if (item.commands) node.dataset.command = "yes"; // it is no turn that asks
     node.setAttribute("role", "alertdialog");
     node.setAttribute("aria-label", item.heading);
     titled(); // whoever looks at another tab sees it there
@@ -143,6 +144,7 @@ const draw = {
     };
     const reason = make("input"), key = item.call + item.since;
     reason.placeholder = "Why not? The model is told. Enter declines, Esc goes back.";
+    reason.setAttribute("aria-label", "Why not?");
     reason.hidden = true;
     reason.value = reasons[key] || "";
     reason.oninput = () => { reasons[key] = reason.value; };
@@ -213,6 +215,7 @@ const draw = {
   printed(item) { add(make("pre", "printed", item.text)); },
   ended(item) {
     busy(false); answer = thought = null;
+    for (const [name, node] of Object.entries(asks)) if (!node.dataset.command) settle(name, "over");
     if (item.ending !== "done") add(make("div", "ended", item.ending + ": " + item.why));
     const every = Object.values(decided), yes = every.filter(Boolean).length, no = every.length - yes;
     const counts = [yes && yes + " allowed", no && no + " declined"].filter(Boolean);

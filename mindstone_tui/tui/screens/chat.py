@@ -168,7 +168,7 @@ class ChatScreen(TalkScreen):
                 yield Static("", id="working", markup=False)
                 yield InputArea(self.host)
             yield ContextPanel(id="panel")
-        yield StatusLine()
+        yield StatusLine(self.host.elsewhere)
 
     def on_mount(self) -> None:
         self.panel.set_class(not self.host.settings.panel, "-off")

@@ -279,6 +279,10 @@ class StatusLine(Widget):
     doing = reactive("")
     session = reactive("")
 
+    def __init__(self, where: str = "") -> None:
+        super().__init__()
+        self._where = f" in {where}" if where else ""
+
     def render(self) -> Content:
         room = self.size.width
         for left, told in self._layouts(room):
@@ -298,12 +302,13 @@ class StatusLine(Widget):
         """Fuller ones first; what goes on is never left out for what stays the same."""
         wide = self._left(wide=room >= 90)
         narrow = self._left(wide=False)
+        named = self.session + self._where
         if not self.doing:
-            yield from ((wide, self.session), (narrow, self.session), (narrow, ""))
+            yield from ((wide, named), (narrow, named), (narrow, self.session), (narrow, ""))
             return
         first, _, rest = self.doing.partition(" · ")
         since = rest.partition(" · ")[0]
-        yield wide, f"{self.doing} │ {self.session}"
+        yield wide, f"{self.doing} │ {named}"
         for told in (self.doing, f"{first} · {since}" if since else first):
             yield from ((wide, told), (narrow, told))
         small = self._left(wide=False, model=8)

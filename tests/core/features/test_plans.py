@@ -131,3 +131,22 @@ async def test_items_without_a_title_are_refused_and_the_list_stays(tmp_path: Pa
         assert (ended.status, "item 1 has no title" in ended.text) == ("error", True)
         _, text = await stage.run("/todo")
         assert "feed the cat" in text
+
+
+async def test_a_plan_that_was_edited_elsewhere_begins_only_where_its_steps_were_shown(
+    tmp_path: Path,
+) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    says = script(tmp_path, {"text": PLAN}, {"text": "done"}, loop=True)
+    async with on_stage(home, cwd=work, model=says, channel="tui", follow=True) as app:
+        await app.run("/plan")
+        await app.say("change it")
+        async with on_stage(home, cwd=work, model=says, channel="web", follow=True) as page:
+            assert (await page.run("/plan edit + Delete everything"))[0].ok
+        ended, text = await app.run("/plan approve")
+        assert (ended.ok, "changed since" in text, "Look again" in text) == (False, True, True)
+        _, shown = await app.run("/plan")
+        assert "4. Delete everything" in shown
+        app.session.command("/plan approve")
+        await app.until(events.TurnEnded, lambda event: event.turn == 2)
+    assert [each.stage for each in app.entries(PlanChanged)][-1] == "approved"

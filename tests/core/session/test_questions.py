@@ -10,11 +10,17 @@ import msgspec
 import pytest
 
 from mindstone_tui.core import events
+from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
     ToolAnswered,
     ToolApproved,
     ToolAsked,
+    ToolCalled,
     ToolReturned,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
 )
 from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed, PlanChanged
 from mindstone_tui.core.entries.store import ProjectTrusted
@@ -462,3 +468,42 @@ async def test_until_you_leave_ends_when_nobody_looks_any_more_and_not_with_a_pa
         second = await stage.until(events.ToolAsked, lambda one: one.turn == 2)
         stage.session.answer(second.call, NO)
         await stage.until(events.TurnEnded, lambda one: one.turn == 2)
+
+
+async def test_a_yes_to_a_helper_whose_program_has_ended_is_refused_and_says_so(
+    home: Path, tmp_path: Path
+) -> None:
+    wish = ToolCall(id="c", name="delegate", arguments="{}")
+    async with on_stage(home, cwd=tmp_path, follow=True, asks=True, channel="web") as page:
+        killed = transcript_in(home)
+        for entry in (
+            TurnStarted(origin="message"),
+            UserMessage(text="look around"),
+            AssistantMessage(text="", calls=(wish,)),
+            ToolCalled(call="c", name="delegate", shown="delegate a task", digest="d"),
+            ToolApproved(call="c", digest="d", by="mode"),
+            ToolAsked(
+                call="h", name="read", risk="read", shown="read x", digest="e", helper="Find it"
+            ),
+        ):
+            killed.append(entry, turn=1)
+        page.session.answer("h", YES)
+        told = await page.until(events.Noticed, lambda event: "has ended" in event.message)
+        assert "The helper 'Find it'" in told.message
+        await page.until(events.Noticed, lambda event: "no longer open" in event.message)
+    assert page.entries(ToolAnswered) == []
+    assert [one.ending for one in page.entries(TurnEnded)] == ["interrupted"]
+
+
+async def test_a_no_to_a_folder_says_that_it_and_its_reason_were_kept(
+    home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "AGENTS.md").write_text("Use tabs.")
+    async with on_stage(home, cwd=tmp_path, asks=True) as stage:
+        await stage.run("/trust")
+        ended, text = await stage.run("/trust no it is not mine")
+    (decided,) = stage.entries(ProjectTrusted)
+    assert (ended.ok, decided.refused, decided.why) == (True, True, "it is not mine")
+    assert text.startswith("Declined: ")
+    assert "your reason is on record" in text
+    assert "Use tabs." not in text
