@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
 
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 _STEPS_OUT: Final = 4
 """Steps of the loop from a session's stream to a client's socket."""
+
+
+async def unhurried(items: Iterable[ForeignExchange]) -> AsyncIterator[ForeignExchange]:
+    """One after the other, and others' work in between: each may take a while to be written."""
+    for each in items:
+        yield each
+        await asyncio.sleep(0)
 
 
 class SentMessage(msgspec.Struct, frozen=True):

@@ -458,7 +458,7 @@ class Session:
             if not await self._take_lease(said):
                 return False
             self._wanted = ""
-            for exchange in said.before:
+            async for exchange in inbox.unhurried(said.before):
                 number = self._context.transcript.last_turn + 1
                 self._context.window.record_all(exchange.entries, number)
             origin = "queued" if said.queued else "message"
