@@ -54,21 +54,20 @@ class TurnFailed(MindstoneError):
         self.retry_after = ended.retry_after
 
 
-class Run:
+class Run(msgspec.Struct, eq=False):
     """A turn that a client began, until it is over."""
 
-    def __init__(self, room: Room, root: str) -> None:
-        self.room = room
-        self.root = root
-        self.events: asyncio.Queue[ev.AnyEvent] = asyncio.Queue()
-        self.turn = 0
-        self.stage = 0
-        """Replies so far: each ends with calls at the client, the last with the turn."""
-        self.waits_for: set[str] = set()
-        self.called: ev.ModelCalled | None = None
-        """The request that was sent last, in numbers."""
-        self.over = False
-        self._patience: asyncio.TimerHandle | None = None
+    room: Room
+    root: str
+    events: asyncio.Queue[ev.AnyEvent] = msgspec.field(default_factory=asyncio.Queue)
+    turn: int = 0
+    stage: int = 0
+    """Replies so far: each ends with calls at the client, the last with the turn."""
+    waits_for: set[str] = set()
+    called: ev.ModelCalled | None = None
+    """The request that was sent last, in numbers."""
+    over: bool = False
+    _patience: asyncio.TimerHandle | None = None
 
     @property
     def id(self) -> str:
@@ -145,18 +144,17 @@ class Room:
         self.turn.release()
 
 
-class Gateway:
+class Gateway(msgspec.Struct, eq=False):
     """Every client's requests, and the sessions they go to."""
 
-    def __init__(self, home: api.Home) -> None:
-        self._home = home
-        self._rooms: dict[tuple[str, str, bool], Room] = {}
-        self._opening = asyncio.Lock()
-        self._records: dict[str, match.Record] = {}
-        self._marks = match.MarkCache()
-        self._reading = threading.Lock()
-        self.requests = 0
-        self.failures = 0
+    _home: api.Home
+    _rooms: dict[tuple[str, str, bool], Room] = {}
+    _opening: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
+    _records: dict[str, match.Record] = {}
+    _marks: match.MarkCache = msgspec.field(default_factory=match.MarkCache)
+    _reading: threading.Lock = msgspec.field(default_factory=threading.Lock)
+    requests: int = 0
+    failures: int = 0
 
     @property
     def settings(self) -> Settings:

@@ -72,20 +72,19 @@ class Refusal(Exception):
         self.said = said
 
 
-class Guard:
+class Guard(msgspec.Struct, eq=False):
     """Stands in front of the application."""
 
-    def __init__(
-        self, app: App, *, token: str, hosts: frozenset[str], most: int, seconds: float, log: Path
-    ) -> None:
-        self._app = app
-        self._token = token
-        self._hosts = hosts
-        self._most = most
-        self._seconds = seconds
-        self._log = log
-        self.refused: Counter[int] = Counter()
-        self._discarding = asyncio.Semaphore(_MOST_DISCARDED)
+    _app: App
+    token: str
+    hosts: frozenset[str]
+    most: int
+    seconds: float
+    log: Path
+    refused: Counter[int] = msgspec.field(default_factory=Counter)
+    _discarding: asyncio.Semaphore = msgspec.field(
+        default_factory=lambda: asyncio.Semaphore(_MOST_DISCARDED)
+    )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, with its whole body, or refuse it."""
@@ -110,7 +109,7 @@ class Guard:
             self.refused[refusal.status] += 1
             path = one_line(str(scope.get("path", "")), 120)
             client = scope.get("client") or ("?", 0)
-            note(f"refused {refusal.status} {path} from {client[0]}: {refusal.said}", self._log)
+            note(f"refused {refusal.status} {path} from {client[0]}: {refusal.said}", self.log)
             if not sent:
                 if b"expect" not in headers:
                     await self._discard(receive)
@@ -118,10 +117,10 @@ class Guard:
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
         """Whether the client has the token; raises where it may not ask without."""
-        if headers.get(b"host", b"").decode("latin-1").lower() not in self._hosts:
+        if headers.get(b"host", b"").decode("latin-1").lower() not in self.hosts:
             raise Refusal(403, "This host is not served here; use 127.0.0.1 or localhost.")
         origin = headers.get(b"origin", b"").decode("latin-1").lower()
-        if origin and origin.removeprefix("http://") not in self._hosts:
+        if origin and origin.removeprefix("http://") not in self.hosts:
             raise Refusal(403, "Pages of other origins may not ask.")
         if headers.get(b"sec-fetch-site", b"same-origin") not in (b"same-origin", b"none"):
             raise Refusal(403, "Pages of other sites may not ask.")
@@ -130,7 +129,7 @@ class Guard:
         given = headers.get(b"authorization", b"").removeprefix(b"Bearer ").strip()
         for name in (b"x-api-key", b"x-goog-api-key"):
             given = given or headers.get(name, b"").strip()
-        if not hmac.compare_digest(given, self._token.encode()):
+        if not hmac.compare_digest(given, self.token.encode()):
             said = "wrong" if given else "missing"
             raise Refusal(401, f"The token is {said}; `mindstone serve --status` says where it is.")
         return True
@@ -149,20 +148,20 @@ class Guard:
     async def _body(self, headers: dict[bytes, bytes], receive: Receive) -> bytes:
         """All of it, within bounds of size and time."""
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self._most:
-            raise Refusal(413, f"A body may have {self._most:,} bytes.")
+        if not length.isdigit() or int(length) > self.most:
+            raise Refusal(413, f"A body may have {self.most:,} bytes.")
         pieces: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self.seconds):
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise Refusal(400, "The client went away before its request was whole.")
                     pieces.append(message.get("body", b""))
                     size += len(pieces[-1])
-                    if size > self._most:
-                        raise Refusal(413, f"A body may have {self._most:,} bytes.")
+                    if size > self.most:
+                        raise Refusal(413, f"A body may have {self.most:,} bytes.")
                     if not message.get("more_body", False):
                         return b"".join(pieces)
         except TimeoutError:
@@ -214,14 +213,13 @@ _PREFIX: Final = {"chat.completions": "chatcmpl-", "messages": "msg_", "response
 """How the ids of replies begin, where a format has a way of its own."""
 
 
-class Endpoints:
+class Endpoints(msgspec.Struct, eq=False):
     """The model endpoints, whichever format a client speaks."""
 
-    def __init__(self, home: api.Home, gateway: Gateway, log: Path) -> None:
-        self._home = home
-        self.gateway = gateway
-        self._log = log
-        self.answered: Counter[tuple[str, int]] = Counter()
+    _home: api.Home
+    gateway: Gateway
+    _log: Path
+    answered: Counter[tuple[str, int]] = msgspec.field(default_factory=Counter)
 
     def routes(self) -> list[BaseRoute]:
         """The paths, each for exactly one method."""

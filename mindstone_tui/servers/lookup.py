@@ -52,11 +52,10 @@ _FILTERED: Final = 5
 """How many times more is looked at when answers are filtered afterwards."""
 
 
-class Lookup:
+class Lookup(msgspec.Struct, eq=False):
     """Read-only questions about all sessions of one home."""
 
-    def __init__(self, home: api.Home) -> None:
-        self._home = home
+    _home: api.Home
 
     @property
     def settings(self) -> Settings:

@@ -76,11 +76,10 @@ def mark_of_message(message: ClientMessage) -> str:
     return mark_of(message.role, message.text, [*(call.id for call in message.calls), *shown])
 
 
-class MarkCache:
+class MarkCache(msgspec.Struct, eq=False):
     """Marks of long messages, which clients send again with every request."""
 
-    def __init__(self) -> None:
-        self._known: dict[bytes, str] = {}
+    _known: dict[bytes, str] = {}
 
     def of(self, message: ClientMessage) -> str:
         """The mark of a message; its white space is looked at only the first time."""

@@ -34,24 +34,16 @@ class PeerGone(PeerError):
     """It went away."""
 
 
-class Peer:
+class Peer(msgspec.Struct, eq=False):
     """One connection: answers what the other side asks, and asks it things."""
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        handlers: Mapping[str, Handler],
-        *,
-        report_bug: Callable[[BaseException], object],
-    ) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._handlers = handlers
-        self._report_bug = report_bug
-        self._asked: dict[int, asyncio.Future[Any]] = {}
-        self._next = 1
-        self._tasks: set[asyncio.Task[None]] = set()
+    _reader: asyncio.StreamReader
+    _writer: asyncio.StreamWriter
+    _handlers: Mapping[str, Handler]
+    report_bug: Callable[[BaseException], object]
+    _asked: dict[int, asyncio.Future[Any]] = {}
+    _next: int = 1
+    _tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
         """Answer until the other side closes its end; what it still waits for is dropped."""
@@ -150,7 +142,7 @@ class Peer:
         except errors.MindstoneError as error:
             await self._fail(number, INTERNAL_ERROR, error.sentence)
         except Exception as error:  # a bug costs the request, not the connection
-            self._report_bug(error)
+            self.report_bug(error)
             await self._fail(number, INTERNAL_ERROR, f"{method} failed: {type(error).__name__}.")
         else:
             if "id" in message:

@@ -100,11 +100,10 @@ def listening(places: paths.Places) -> Listening | None:
     return None
 
 
-class TokenFile:
+class TokenFile(msgspec.Struct, eq=False):
     """The secret that opens the gateway, readable by its owner alone."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    path: Path
 
     def read(self) -> str:
         """The token, made on first use; a file that others can read is replaced."""

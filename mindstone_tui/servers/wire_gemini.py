@@ -152,11 +152,10 @@ def _plain(schema: Any) -> Any:
     }
 
 
-class GeminiWire:
+class GeminiWire(msgspec.Struct, eq=False):
     """One reply of generateContent, piece by piece."""
 
-    def __init__(self, reply: wire.Reply) -> None:
-        self._reply = reply
+    _reply: wire.Reply
 
     def begin(self) -> Iterable[bytes]:
         """Nothing: the first piece begins it."""

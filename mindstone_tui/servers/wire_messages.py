@@ -98,14 +98,13 @@ def _calls(content: object) -> Iterator[ToolCall]:
                 yield ToolCall(id=own, name=name, arguments=wire.arguments_of(block.get("input")))
 
 
-class MessagesWire:
+class MessagesWire(msgspec.Struct, eq=False):
     """One reply of messages, block by block."""
 
-    def __init__(self, reply: wire.Reply) -> None:
-        self._reply = reply
-        self._index = -1
-        self._open = ""
-        """The kind of block that is open."""
+    _reply: wire.Reply
+    _index: int = -1
+    _open: str = ""
+    """The kind of block that is open."""
 
     def begin(self) -> Iterable[bytes]:
         """The message without content."""

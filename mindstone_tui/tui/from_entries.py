@@ -106,11 +106,10 @@ class ExchangeEvents:
         return as_written(next(asked, ""))
 
 
-class Feed:
+class Feed(msgspec.Struct, eq=False):
     """Every exchange that was read or heard so far, oldest first."""
 
-    def __init__(self) -> None:
-        self.exchanges: list[ExchangeEvents] = []
+    exchanges: list[ExchangeEvents] = []
 
     def __len__(self) -> int:
         return len(self.exchanges)
@@ -225,12 +224,11 @@ _STRIDE: Final = 2_000
 """Lines that a search looks through before it goes further back."""
 
 
-class HistoryBrowse:
+class HistoryBrowse(msgspec.Struct, eq=False):
     """Reads an open `History`; one question at a time."""
 
-    def __init__(self, history: History) -> None:
-        self._history = history
-        self._lock = asyncio.Lock()
+    _history: History
+    _lock: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
     async def length(self) -> int:
         async with self._lock:

@@ -56,25 +56,16 @@ async def judge_summary(read: fold.ReadLines, summaries: Sequence[int], ask: Ask
     return await judge(ask, extract.as_text(extract.passages_of(lines)), summary.text)
 
 
-class Health:
+class Health(msgspec.Struct, dict=True, eq=False):
     """The health of one session."""
 
-    def __init__(
-        self,
-        context: TurnContext,
-        places: SessionPlaces,
-        past: RecentHistory,
-        recall: fidelity.Recall | None = None,
-        *,
-        clock: Callable[[], datetime] = now,
-    ) -> None:
-        self._context = context
-        self._places = places
-        self._past = past
-        self._recall = recall
-        self._clock = clock
-        self.cleared: tuple[str, ...] = ()
-        """What was wrong before the newest turn ended and is not any more, by metric."""
+    _context: TurnContext
+    _places: SessionPlaces
+    _past: RecentHistory
+    _recall: fidelity.Recall | None = None
+    clock: Callable[[], datetime] = now
+    cleared: tuple[str, ...] = ()
+    """What was wrong before the newest turn ended and is not any more, by metric."""
 
     @cached_property
     def monitor(self) -> Monitor:
@@ -110,7 +101,7 @@ class Health:
             disk_free=disk_usage(self._places.folder).free,
             ceiling=budget.ceiling_percent(settings.context, self._context.target.label) / 100,
         )
-        checked = self.monitor.record(sample, stamp(self._clock()))
+        checked = self.monitor.record(sample, stamp(self.clock()))
         self.cleared = checked.cleared
         turn = self._context.transcript.last_turn
         written = (checked.snapshot.measured, *checked.raised, *checked.over)

@@ -61,42 +61,30 @@ def notices_of(lines: Sequence[Line]) -> list[events.Noticed]:
     return found
 
 
-class Hooks:
+class Hooks(msgspec.Struct, eq=False):
     """The hooks that hold for a session now."""
 
-    def __init__(
-        self,
-        *,
-        load: Callable[[], FoundHooks],
-        record: Callable[[Entry, int | None], Line],
-        places: paths.SessionPlaces,
-        permissions: Permissions,
-        tool_context: Callable[[str], ToolContext],
-        redactor: redaction.Redactor,
-        seconds: float,
-        network: bool,
-    ) -> None:
-        self._load = load
-        self._record = record
-        self._places = places
-        self._permissions = permissions
-        self._tool_context = tool_context
-        self._redactor = redactor
-        self._seconds = seconds
-        self._network = network
-        self.all: tuple[Hook, ...] = ()
-        """Every hook that would be run."""
-        self.problems: tuple[str, ...] = ()
-        """What is wrong with their files, in sentences."""
-        self.started = ""
-        """What hooks said at the start of the session, for the head of its prompts."""
-        self._began = False
-        self.memory: Memory | None = None
-        """Asked about each call, if earlier sessions may speak at the point of action."""
+    load: Callable[[], FoundHooks]
+    record: Callable[[Entry, int | None], Line]
+    places: paths.SessionPlaces
+    permissions: Permissions
+    tool_context: Callable[[str], ToolContext]
+    redactor: redaction.Redactor
+    seconds: float
+    network: bool
+    all: tuple[Hook, ...] = ()
+    """Every hook that would be run."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with their files, in sentences."""
+    started: str = ""
+    """What hooks said at the start of the session, for the head of its prompts."""
+    _began: bool = False
+    memory: Memory | None = None
+    """Asked about each call, if earlier sessions may speak at the point of action."""
 
     def refresh(self) -> None:
         """Read the files again: one may have changed, or a project been trusted."""
-        self.all, self.problems = self._load()
+        self.all, self.problems = self.load()
 
     def wanted(self, event: HookEvent, tool: str = "") -> list[Hook]:
         """The hooks of an event; for a tool, those that fit it."""
@@ -146,7 +134,7 @@ class Hooks:
             return fired
         event = "PreToolUse" if result is None else "PostToolUse"
         entry = HookRun(event=event, command="memory", source="mindstone", text=text)
-        line = self._record(entry, turn)
+        line = self.record(entry, turn)
         return msgspec.structs.replace(
             fired, lines=(*fired.lines, line), tail=(*fired.tail, line.seq)
         )
@@ -166,7 +154,7 @@ class Hooks:
         given = dict(bounded_json.read_arguments(arguments) or {})
         path = given.get("path")
         if isinstance(path, str) and "file_path" not in given:
-            given["file_path"] = str(self._tool_context(call).workspace.cwd / path)
+            given["file_path"] = str(self.tool_context(call).workspace.cwd / path)
         return {"tool_name": name, "tool_input": given, "tool_use_id": call}
 
     async def fire(
@@ -184,8 +172,8 @@ class Hooks:
         asks: str | None = None
         blocked: str | None = None
         for hook in self.wanted(event, tool):
-            entry, verdict = await self._run(hook, told, seconds or self._seconds)
-            lines.append(self._record(entry, turn))
+            entry, verdict = await self._run(hook, told, seconds or self.seconds)
+            lines.append(self.record(entry, turn))
             if verdict.context:
                 contexts.append(verdict.context)
             if verdict.asks:
@@ -205,18 +193,18 @@ class Hooks:
     async def _run(
         self, hook: Hook, told: Mapping[str, object], seconds: float
     ) -> tuple[HookRun, HookVerdict]:
-        context = self._tool_context(f"hook {hook.event}")
+        context = self.tool_context(f"hook {hook.event}")
         elapsed, code = 0.0, 0
         try:
-            sandbox = await self._permissions.find_sandbox()
-            confined = hook.source == "project" or self._permissions.mode == "full-auto"
+            sandbox = await self.permissions.find_sandbox()
+            confined = hook.source == "project" or self.permissions.mode == "full-auto"
             if confined and sandbox is None:
                 verdict = HookVerdict(
                     status="failed", why="nothing on this machine can confine a project's hook"
                 )
             else:
                 held = msgspec.structs.replace(
-                    context, sandbox=sandbox if confined else None, network=self._network
+                    context, sandbox=sandbox if confined else None, network=self.network
                 )
                 finished, verdict = await run_hook(hook, self._told(hook, told), held, seconds)
                 elapsed, code = finished.elapsed, finished.code
@@ -242,14 +230,14 @@ class Hooks:
     def _told(self, hook: Hook, told: Mapping[str, object]) -> dict[str, object]:
         """What a hook is given, without secrets."""
         given = {
-            "session_id": str(self._places.key),
-            "transcript_path": str(self._places.transcript),
-            "cwd": str(self._tool_context("hook").workspace.cwd),
+            "session_id": str(self.places.key),
+            "transcript_path": str(self.places.transcript),
+            "cwd": str(self.tool_context("hook").workspace.cwd),
             "hook_event_name": hook.event,
-            "permission_mode": self._permissions.mode,
+            "permission_mode": self.permissions.mode,
             **told,
         }
-        clean = self._redactor.redact(msgspec.json.encode(given).decode()).text
+        clean = self.redactor.redact(msgspec.json.encode(given).decode()).text
         try:
             return dict(msgspec.json.decode(clean, type=dict[str, object]))
         except msgspec.DecodeError:  # a secret that spans the quotes of two texts
@@ -262,7 +250,7 @@ class Hooks:
             text = "\n".join(filter(None, [text, verdict.why]))
         if not text:
             return ""
-        clean = self._redactor.redact(text).text
+        clean = self.redactor.redact(text).text
         if hook.source == "project":
             return as_data(clean, origin=f"hook {hook.event}", nonce=fresh_nonce())
         return f"[From the user's hook {hook.event}]\n{clean}"

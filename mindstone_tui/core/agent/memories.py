@@ -165,26 +165,17 @@ def telling_words(text: str) -> set[str]:
     return set(plain_words(text, shortest=5))
 
 
-class Memories:
+class Memories(msgspec.Struct, dict=True, eq=False):
     """What one session notes, and what it may ask a person to remember."""
 
-    def __init__(
-        self,
-        context: TurnContext,
-        agent: paths.AgentPlaces,
-        places: paths.SessionPlaces,
-        past: RecentHistory,
-        *,
-        clock: Callable[[], datetime] = now,
-    ) -> None:
-        self.places = places
-        self.agent = agent
-        self.past = past
-        self._context = context
-        self._clock = clock
-        self.cited: set[str] = set()
-        """Memories that answers leaned on since the log was written."""
-        self.prevented: set[str] = set()
+    _context: TurnContext
+    agent: paths.AgentPlaces
+    places: paths.SessionPlaces
+    past: RecentHistory
+    clock: Callable[[], datetime] = now
+    cited: set[str] = set()
+    """Memories that answers leaned on since the log was written."""
+    prevented: set[str] = set()
 
     @cached_property
     def notes(self) -> tuple[notes.Note, ...]:
@@ -292,7 +283,7 @@ class Memories:
         nonce = fresh_nonce()
         count = self._context.count
         inside = room - count(as_data("", origin="memory", nonce=nonce)) - count(DIGEST)
-        found = digest(read_shelf(self.agent), likeness, max(inside, 0), count, self._clock())
+        found = digest(read_shelf(self.agent), likeness, max(inside, 0), count, self.clock())
         if not found.text:
             return None
         text = f"{DIGEST}\n{as_data(found.text, origin='memory', nonce=nonce)}"
@@ -310,7 +301,7 @@ class Memories:
         for one in read_shelf(self.agent).live:
             shared = (telling_words(f"{one.memory.name} {one.memory.body}") & said) - asked
             if one.file in digested.files and (one.file in answer or len(shared) >= _ECHOED):
-                credit(self.agent, one.file, now=stamp(self._clock()))
+                credit(self.agent, one.file, now=stamp(self.clock()))
                 used.append(one.file)
         self.cited.update(used)
         return tuple(used)
@@ -321,7 +312,7 @@ class Memories:
         known = {one.memory.name.casefold(): one for one in live} | {one.file: one for one in live}
         if (found := known.get(name.casefold())) is None:
             raise ContinuityError(f"There is no memory {name}.", "/memory lists them.")
-        credit(self.agent, found.file, now=stamp(self._clock()), prevented=True)
+        credit(self.agent, found.file, now=stamp(self.clock()), prevented=True)
         self.prevented.add(found.file)
         return found.memory.name
 
@@ -337,7 +328,7 @@ class Memories:
             sources=sources,
             session=str(self.places.key),
             by=by,
-            created=self._moment() if by == "model" else stamp(self._clock()),
+            created=self._moment() if by == "model" else stamp(self.clock()),
             why=why,
             redactor=self._context.redactor,
         )
@@ -403,7 +394,7 @@ class Memories:
         fold = self._context.window.fold
         asked = (line.ts for line in fold.lines.values() if line.turn == fold.turn)
         began = next(asked, "")
-        return f"{began[:19]}Z" if began else stamp(self._clock())
+        return f"{began[:19]}Z" if began else stamp(self.clock())
 
     def decide(
         self,

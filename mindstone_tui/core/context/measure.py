@@ -39,14 +39,13 @@ class Piece(msgspec.Struct, frozen=True):
     """What it is, when it is no message: `identity`, `tools`, `recall` …"""
 
 
-class TokenCache:
+class TokenCache(msgspec.Struct, eq=False):
     """Counts that were made once and stay valid: entries never change."""
 
-    def __init__(self, counter: Counter) -> None:
-        self.counter = counter
-        self._counts: dict[Key, int] = {}
-        self._texts: dict[str, int] = {}
-        self._tools: tuple[tuple[ToolSchema, ...], int] | None = None
+    counter: Counter
+    _counts: dict[Key, int] = {}
+    _texts: dict[str, int] = {}
+    _tools: tuple[tuple[ToolSchema, ...], int] | None = None
 
     def message(self, placed: Placed, *, images: bool = True, sounds: bool = False) -> int:
         """Tokens of a message as it is sent."""

@@ -365,17 +365,16 @@ class Means(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True):
     """Told how a cascade or a chain went."""
 
 
-class Modes:
+class Modes(msgspec.Struct, eq=False):
     """Makes room as the session's mode says, and has a checkpoint saved at its mark."""
 
-    def __init__(self, means: Means) -> None:
-        self.means = means
-        self.last: cascade.StepOutcome | None = None
-        """The newest cascade: what cannot help is not tried again at once."""
-        self.last_chain: cascade.StepOutcome | None = None
-        """How the newest compaction by hand went, link by link."""
-        self._anew = -1
-        """The turn in which the window last began anew."""
+    means: Means
+    last: cascade.StepOutcome | None = None
+    """The newest cascade: what cannot help is not tried again at once."""
+    last_chain: cascade.StepOutcome | None = None
+    """How the newest compaction by hand went, link by link."""
+    _anew: int = -1
+    """The turn in which the window last began anew."""
 
     @property
     def ask(self) -> Ask | None:

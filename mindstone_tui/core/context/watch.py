@@ -57,23 +57,22 @@ class UsageNote(msgspec.Struct, frozen=True):
     reported: int = 0
 
 
-class Watch:
+class Watch(msgspec.Struct, eq=False):
     """The figures of this session that outlive its window."""
 
-    def __init__(self, calibration: Calibration, read: fold.ReadLines) -> None:
-        self._calibration = calibration
-        self._read = read
-        self.carried = window.Carried()
-        self.anchor: window.Anchor | None = None
-        self.answered: tuple[str, conversation.UsageReported] | None = None
-        """The newest report on a request of the conversation, and when it came."""
-        self._plan: Line | None = None
-        self._continued: CarriedBy | None = None
-        """What the next plan continues, unless a new turn begins with it."""
-        self._newest: CarriedBy | None = None
-        """The newest plan, which a new turn continues."""
-        self._full: tuple[int, window.PromptPlanned] | None = None
-        """The newest plan that says everything itself, and which line it is."""
+    _calibration: Calibration
+    _read: fold.ReadLines
+    carried: window.Carried = msgspec.field(default_factory=window.Carried)
+    anchor: window.Anchor | None = None
+    answered: tuple[str, conversation.UsageReported] | None = None
+    """The newest report on a request of the conversation, and when it came."""
+    _plan: Line | None = None
+    _continued: CarriedBy | None = None
+    """What the next plan continues, unless a new turn begins with it."""
+    _newest: CarriedBy | None = None
+    """The newest plan, which a new turn continues."""
+    _full: tuple[int, window.PromptPlanned] | None = None
+    """The newest plan that says everything itself, and which line it is."""
 
     def start(self, plan: Line | None, after: Iterable[Line]) -> None:
         """Go on from the newest plan and the lines that follow it."""

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import now, stamp
 from mindstone_tui.core.context import plan, summary_call
@@ -34,15 +36,12 @@ _SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
 _LOOKED_BACK: Final = 10_000
 
 
-class Handoffs:
+class Handoffs(msgspec.Struct, eq=False):
     """What one window of a session leaves to the next."""
 
-    def __init__(
-        self, context: TurnContext, tasks: Tasks, *, clock: Callable[[], datetime] = now
-    ) -> None:
-        self._context = context
-        self._tasks = tasks
-        self._clock = clock
+    _context: TurnContext
+    _tasks: Tasks
+    clock: Callable[[], datetime] = now
 
     async def write(self, trigger: str, *, prose_by: summary_call.Ask | None = None) -> Line:
         """Write a handoff of the window as it is; prose is a model's, and marked."""
@@ -57,7 +56,7 @@ class Handoffs:
                 checkpoint,
                 lines,
                 environment,
-                written=stamp(self._clock()),
+                written=stamp(self.clock()),
                 trigger=trigger,
                 count=context.count,
                 budget=min(handoff.BUDGET, budget),

@@ -40,6 +40,7 @@ from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, fresh
 from mindstone_tui.core.handoff.resume import Resumption, bootstrap
 from mindstone_tui.core.memory import notes
 from mindstone_tui.core.memory.notes import CATEGORIES
+from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.rules.book import RuleBook
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
@@ -128,30 +129,21 @@ def log_section(before: Checkpoint | None, saved: Checkpoint) -> notes.LogSectio
     )
 
 
-class Tasks:
+class Tasks(msgspec.Struct, dict=True, eq=False):
     """The task of one session."""
 
-    def __init__(
-        self,
-        context: TurnContext,
-        memories: Memories,
-        health: Health,
-        cwd: Path,
-        *,
-        trusted: Callable[[], bool] = lambda: False,
-        tools_known: Callable[[], bool] = lambda: True,
-        clock: Callable[[], datetime] = now,
-        book: RuleBook | None = None,
-    ) -> None:
-        self.places = memories.places
-        self._book = book
-        self._context = context
-        self._memories = memories
-        self._health = health
-        self._cwd = cwd
-        self._trusted = trusted
-        self._tools_known = tools_known
-        self._clock = clock
+    _context: TurnContext
+    _memories: Memories
+    _health: Health
+    _cwd: Path
+    trusted: Callable[[], bool] = lambda: False
+    tools_known: Callable[[], bool] = lambda: True
+    clock: Callable[[], datetime] = now
+    book: RuleBook | None = None
+
+    @property
+    def places(self) -> SessionPlaces:
+        return self._memories.places
 
     @cached_property
     def section(self) -> Section | None:
@@ -175,7 +167,7 @@ class Tasks:
 
     def _ruled(self, checkpoint: Checkpoint) -> Checkpoint:
         """A checkpoint with the rules that bind here now, whichever session set or retired them."""
-        if self._book is None or not (every := self._book.all()):
+        if self.book is None or not (every := self.book.all()):
             return checkpoint
         known, key = {folded(one.words) for one in every}, str(self.places.key)
         said = (one for one in checkpoint.constraints if folded(one.text) not in known)
@@ -199,7 +191,7 @@ class Tasks:
             self.places,
             msgspec.structs.replace(state.checkpoint, window=windows),
             environment=self.environment(self.window_lines()),
-            saved_at=stamp(self._clock()),
+            saved_at=stamp(self.clock()),
             trigger=trigger,
             newest=state.newest,
         )
@@ -212,7 +204,7 @@ class Tasks:
             proposed=tuple(body_of(one) for one in memories.waiting if one.seq > told),
         )
         if section.happened or section.decisions or section.cited or section.prevented:
-            notes.write_log(memories.agent, section, self._clock())
+            notes.write_log(memories.agent, section, self.clock())
         memories.cited.clear()
         memories.prevented.clear()
         return line
@@ -375,7 +367,7 @@ class Tasks:
 
     def _look(self, files: Iterable[str], lines: Sequence[Line]) -> surroundings.Environment:
         """Only a folder that is trusted has git asked, and services knocked at, on its behalf."""
-        trusted = self._trusted()
+        trusted = self.trusted()
         return surroundings.observe(
             self._cwd,
             files,
@@ -386,7 +378,7 @@ class Tasks:
 
     def _tool_names(self) -> list[str]:
         """Those on offer; none before the first turn brings those of servers and skills."""
-        return list(self._context.tools) if self._tools_known() else []
+        return list(self._context.tools) if self.tools_known() else []
 
 
 class TasksFeature(Feature):

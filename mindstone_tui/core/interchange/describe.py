@@ -53,18 +53,17 @@ class AnswerCounts:
         return added(record.usage, before, -1), is_new
 
 
-class Description:
+class Description(msgspec.Struct, eq=False):
     """Takes every record of one conversation, and remembers what describes it."""
 
-    def __init__(self) -> None:
-        self.title = ""
-        self._began = ""
-        self._ended = ""
-        self._source = ""
-        self._about = base.About()
-        self._models: dict[str, None] = {}
-        self._used: dict[tuple[str, str], Usage] = {}
-        self._counts = AnswerCounts()
+    title: str = ""
+    _began: str = ""
+    _ended: str = ""
+    _source: str = ""
+    _about: base.About = msgspec.field(default_factory=base.About)
+    _models: dict[str, None] = {}
+    _used: dict[tuple[str, str], Usage] = {}
+    _counts: AnswerCounts = msgspec.field(default_factory=AnswerCounts)
 
     def take(self, record: base.Record) -> None:
         """One more record."""

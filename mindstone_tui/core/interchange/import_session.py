@@ -80,15 +80,14 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """The lines of the transcript in which they stood."""
 
 
-class _Tally:
+class _Tally(msgspec.Struct, eq=False):
     """What is counted on the way."""
 
-    def __init__(self) -> None:
-        self.records = 0
-        self.description = Description()
-        self.skipped: list[Skipped] = []
-        self.skipped_total = 0
-        self.left_out: Counter[str] = Counter()
+    records: int = 0
+    description: Description = msgspec.field(default_factory=Description)
+    skipped: list[Skipped] = []
+    skipped_total: int = 0
+    left_out: Counter[str] = msgspec.field(default_factory=Counter)
 
     def note(self, record: Record) -> None:
         """Take in a record that says nothing."""

@@ -169,11 +169,10 @@ def _step_of(text: str) -> str:
     return found[1] if found else "  "
 
 
-class _Reader:
+class _Reader(msgspec.Struct, eq=False):
     """Walks through a text."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    _text: str
 
     def after_space(self, at: int) -> int:
         found = _SPACE.match(self._text, at)

@@ -211,17 +211,16 @@ def _skip_to_array(stream: IO[bytes]) -> bool:
     return False
 
 
-class _Splitter:
+class _Splitter(msgspec.Struct, eq=False):
     """Follows brackets and strings, and cuts at the commas between elements."""
 
-    def __init__(self, longest: int) -> None:
-        self.is_over = False
-        self._longest = longest
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._depth = 1
-        self._in_text = False
-        self._escaped = False
+    _longest: int
+    is_over: bool = False
+    _pieces: list[bytes] = []
+    _size: int = 0
+    _depth: int = 1
+    _in_text: bool = False
+    _escaped: bool = False
 
     def feed(self, chunk: bytes) -> Iterator[bytes | Flaw]:
         """Take in more bytes; hand over the elements that they complete."""

@@ -96,14 +96,13 @@ class _Open:
         return self.so_far()
 
 
-class Assembler:
+class Assembler(msgspec.Struct, eq=False):
     """Takes records one by one; hands over steps as soon as they are whole."""
 
-    def __init__(self, are_apart: Callable[[Said, Said], bool] = lambda first, more: False) -> None:
-        self._steps: list[_Open] = []
-        self._begun = False
-        self._are_apart = are_apart
-        """Whether the first piece of an answer was written down before the other one came."""
+    _are_apart: Callable[[Said, Said], bool] = lambda first, more: False
+    """Whether the first piece of an answer was written down before the other one came."""
+    _steps: list[_Open] = []
+    _begun: bool = False
 
     def say(self, said: Said) -> Iterator[WriteStep]:
         """A message: a user's closes the exchange before it, a model's continues it."""

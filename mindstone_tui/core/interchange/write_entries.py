@@ -31,11 +31,10 @@ Message = UserMessage | AssistantMessage | ToolReturned
 """What an import brings; everything else around it is bookkeeping."""
 
 
-class Seen:
+class Seen(msgspec.Struct, eq=False):
     """Which messages were there, each told apart from its equals."""
 
-    def __init__(self) -> None:
-        self._hashes: set[int] = set()
+    _hashes: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._hashes)

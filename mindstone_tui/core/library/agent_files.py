@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -39,15 +40,14 @@ SURE: Final = 3.0
 Signature = tuple[tuple[str, int, int], ...]
 
 
-class AgentFilesIndex:
+class AgentFilesIndex(msgspec.Struct, eq=False):
     """The agent's own files, searched by words and meaning; blocks, so call it off the loop."""
 
-    def __init__(self, agent: paths.AgentPlaces, embedder: embedding.Embedder | None) -> None:
-        self._agent = agent
-        self._embedder = embedder
-        self._opening = threading.Lock()
-        self._index: RecallIndex | None = None
-        self._seen: Signature = ()
+    _agent: paths.AgentPlaces
+    _embedder: embedding.Embedder | None
+    _opening: threading.Lock = msgspec.field(default_factory=threading.Lock)
+    _index: RecallIndex | None = None
+    _seen: Signature = ()
 
     def likeness(self, query: str, *, asked: Asked | None = None) -> dict[str, float]:
         """How much each memory file has to do with a question, from 0 to 1.
@@ -228,23 +228,18 @@ _TOLD: Final = ("rewound", "superseded", "interrupted", "unsent", "queued", "imp
 """What a model that reads a line must know of it."""
 
 
-class Sources:
+class Sources(msgspec.Struct, dict=True, eq=False):
     """Everything a pointer in a prompt can lead to."""
 
-    def __init__(
-        self,
-        home: paths.Places,
-        key: paths.SessionKey,
-        settings: RecallSettings,
-        refer: Refer,
-        open_history: Callable[[], transcript.History],
-    ) -> None:
-        self._home = home
-        self._key = key
-        self._settings = settings
-        self.refer = refer
-        self.origin = Origins(home)
-        self._open_history = open_history
+    _home: paths.Places
+    _key: paths.SessionKey
+    _settings: RecallSettings
+    refer: Refer
+    _open_history: Callable[[], transcript.History]
+
+    @cached_property
+    def origin(self) -> Origins:
+        return Origins(self._home)
 
     def read(self, pointer: str) -> SourceText:
         """What a pointer names; raises `NoSuchEntry`."""

@@ -54,14 +54,13 @@ class _Announced(msgspec.Struct):
     given: list[Sourced] = []
 
 
-class Compactions:
+class Compactions(msgspec.Struct, eq=False):
     """Certifies what programs write when they compact, and says what to give back."""
 
-    def __init__(self, home: Places, clean: Clean, later: Callable[..., object]) -> None:
-        self._home = home
-        self._clean = clean
-        self._later = later
-        self._known: dict[SessionPlaces, _Announced] = {}
+    _home: Places
+    _clean: Clean
+    _later: Callable[..., object]
+    _known: dict[SessionPlaces, _Announced] = {}
 
     def announce(self, own: SessionPlaces, folder: Path, *, by_hand: bool) -> None:
         """List what must not be lost, while the program still compacts."""

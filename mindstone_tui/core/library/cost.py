@@ -113,21 +113,20 @@ class _Carried(msgspec.Struct):
     cost: float = 0.0
 
 
-class CostFold:
+class CostFold(msgspec.Struct, eq=False):
     """Takes a session in its order, and knows what each turn cost."""
 
-    def __init__(self, book: PriceBook, *, by_list: bool = False) -> None:
-        self._book = book
-        self._by_list = by_list
-        self._turns: dict[int, TurnCost] = {}
-        self._last: dict[str, SentPrompt] = {}
-        self._hour = False
-        self._changes: dict[str, None] = {}
-        self._recalled: dict[int, int] = {}
-        self._results: list[_Carried] = []
-        self._gone = 0
-        """How many of them may no longer stand in the prompts."""
-        self.sent: list[tuple[SentPrompt, Usage]] = []
+    _book: PriceBook
+    by_list: bool = False
+    _turns: dict[int, TurnCost] = {}
+    _last: dict[str, SentPrompt] = {}
+    _hour: bool = False
+    _changes: dict[str, None] = {}
+    _recalled: dict[int, int] = {}
+    _results: list[_Carried] = []
+    _gone: int = 0
+    """How many of them may no longer stand in the prompts."""
+    sent: list[tuple[SentPrompt, Usage]] = []
 
     def turns(self) -> list[TurnCost]:
         """Every turn that took something, with its causes."""
@@ -196,7 +195,7 @@ class CostFold:
     def _request(self, turn: int, ts: str, sent: SentPrompt, usage: Usage) -> None:
         """One request of the conversation: its money, and what it read anew."""
         prices = self._book.prices(sent.model, sent.prompt)
-        by_list = cost(usage, prices) if self._by_list and usage.cost is None else None
+        by_list = cost(usage, prices) if self.by_list and usage.cost is None else None
         self._add(turn, ts, usage, by_list)
         self.sent.append((sent, usage))
         self._hour = self._hour or bool(usage.cache_hour)

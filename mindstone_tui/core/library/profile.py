@@ -402,12 +402,11 @@ def current_profile(places: paths.SessionPlaces) -> SessionProfile | None:
     return kept if kept and kept.version == _VERSION else profile_of(places)
 
 
-class Origins:
+class Origins(msgspec.Struct, eq=False):
     """Where imported lines come from, for sessions as they lie on disk; each is looked up once."""
 
-    def __init__(self, home: paths.Places) -> None:
-        self._home = home
-        self._known: dict[str, Provenance] = {}
+    _home: paths.Places
+    _known: dict[str, Provenance] = {}
 
     def __call__(self, session: str, seq: int) -> ImportSource:
         """The program and the file of an imported line."""

@@ -168,24 +168,23 @@ _HARDLY: Final = 0.1
 """So little of the room that a window which holds no more is hardly one."""
 
 
-class Past:
+class Past(msgspec.Struct, eq=False):
     """What the window of an import is planned by, taken in line by line.
 
     Imported lines are not held: that would cost as much memory as the file that they came from.
     """
 
-    def __init__(self) -> None:
-        self.first: int | None = None
-        """The line of the first message of a person."""
-        self.exchange: list[Passage] = []
-        """What can be found of the exchange that it began."""
-        self._turn = 0
-        self._chunker = Chunker()
-        self._said = array("Q")
-        """How many bytes were said up to each line."""
-        self._change: Line | None = None
-        """The newest line that says what the window was."""
-        self._since: list[Line] = []
+    first: int | None = None
+    """The line of the first message of a person."""
+    exchange: list[Passage] = []
+    """What can be found of the exchange that it began."""
+    _turn: int = 0
+    _chunker: Chunker = msgspec.field(default_factory=Chunker)
+    _said: array[int] = msgspec.field(default_factory=lambda: array("Q"))
+    """How many bytes were said up to each line."""
+    _change: Line | None = None
+    """The newest line that says what the window was."""
+    _since: list[Line] = []
 
     def take(self, line: Line, passages: Sequence[Passage] | None = None) -> None:
         """Take in the next line, with its whole body; its passages, where they are at hand."""

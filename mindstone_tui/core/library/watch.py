@@ -141,30 +141,22 @@ def _looked_further(known: _Known, stream: IO[bytes], prompt: re.Pattern[bytes])
     return _Known(known.inode, known.head, read, first, context, tuple(prompts))
 
 
-class LiveImport:
+class LiveImport(msgspec.Struct, eq=False):
     """One file, and the session that is kept current with it."""
 
-    def __init__(
-        self,
-        home: Places,
-        settings: Settings,
-        environ: Mapping[str, str],
-        file: Path,
-        clean: take_over.Cleaner,
-    ) -> None:
-        self.file = file
-        self.folder = ""
-        """Where the program runs, if it said so; not every file does."""
-        self.key: SessionKey | None = None
-        """The session; None while nobody has said anything."""
-        self._home = home
-        self._settings = settings
-        self._environ = environ
-        self._clean = clean
-        self._reader: Format | None = None
-        self._growing: GrowingFile | None = None
-        self._before: ImportedBefore | None = None
-        self._described = False
+    _home: Places
+    _settings: Settings
+    _environ: Mapping[str, str]
+    file: Path
+    _clean: take_over.Cleaner
+    folder: str = ""
+    """Where the program runs, if it said so; not every file does."""
+    key: SessionKey | None = None
+    """The session; None while nobody has said anything."""
+    _reader: Format | None = None
+    _growing: GrowingFile | None = None
+    _before: ImportedBefore | None = None
+    _described: bool = False
 
     def catch_up(self, *, settled: bool) -> int | None:
         """Take over what is new; how many messages, or None when the session is busy.

@@ -61,14 +61,13 @@ class Reader(Protocol):
         ...
 
 
-class Lines:
+class Lines(msgspec.Struct, eq=False):
     """Lines, whatever ends them; a byte order mark before the first is no part of it."""
 
-    def __init__(self, longest: int = LONGEST_EVENT) -> None:
-        self._longest = longest
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._begun = False
+    longest: int = LONGEST_EVENT
+    _pieces: list[bytes] = []
+    _size: int = 0
+    _begun: bool = False
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that are whole now."""
@@ -91,8 +90,8 @@ class Lines:
 
     def _keep(self, data: bytes) -> None:
         self._size += len(data)
-        if self._size > self._longest:
-            raise Oversized(f"a line longer than {self._longest >> 20} MiB")
+        if self._size > self.longest:
+            raise Oversized(f"a line longer than {self.longest >> 20} MiB")
         if data:
             self._pieces.append(data)
 

@@ -45,13 +45,12 @@ class Kept(NamedTuple):
     """Why not into the keyring, where there is one."""
 
 
-class _SystemKeyring:
+class _SystemKeyring(msgspec.Struct, eq=False):
     """The keyring of the system, if there is one that can hold a key."""
 
-    def __init__(self) -> None:
-        self._refused_by: object = None
-        self._refused_at = 0.0
-        self._problem = ""
+    _refused_by: object = None
+    _refused_at: float = 0.0
+    _problem: str = ""
 
     def _backend(self) -> Any:
         if importlib.util.find_spec("keyring") is None:

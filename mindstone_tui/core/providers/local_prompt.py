@@ -298,17 +298,16 @@ _DRAWN: Final = 600
 """Characters that a loop without letters or digits must fill: rules and tables are drawn so."""
 
 
-class AnswerReader:
+class AnswerReader(msgspec.Struct, eq=False):
     """Turns the JSON of an answer into its text; what is no answer is kept for its end."""
 
-    def __init__(self) -> None:
-        self.raw = ""
-        """Everything the model said, as it said it."""
-        self._at = 0
-        """How much of it was turned into text."""
-        self.is_answer = False
-        """Whether the model answers, instead of asking for a tool."""
-        self._ended = False
+    raw: str = ""
+    """Everything the model said, as it said it."""
+    _at: int = 0
+    """How much of it was turned into text."""
+    is_answer: bool = False
+    """Whether the model answers, instead of asking for a tool."""
+    _ended: bool = False
 
     def feed(self, piece: str) -> str:
         """More of the answer's text; empty while it is not clear that it is one."""
@@ -369,11 +368,10 @@ def _unescaped(escape: str) -> str:
         return "\N{REPLACEMENT CHARACTER}"
 
 
-class RepetitionWatch:
+class RepetitionWatch(msgspec.Struct, eq=False):
     """Notices when a text has begun to turn in a circle."""
 
-    def __init__(self) -> None:
-        self._tail = ""
+    _tail: str = ""
 
     def feed(self, piece: str) -> bool:
         """Whether the text, with this at its end, repeats itself."""

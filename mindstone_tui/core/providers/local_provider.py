@@ -18,6 +18,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -235,28 +236,21 @@ def why_not(places: paths.Places, model: local_models.LocalModel, settings: Mode
     return ""
 
 
-class LocalProvider:
+class LocalProvider(msgspec.Struct, dict=True, eq=False):
     """One model on this machine, which answers one request at a time."""
 
-    def __init__(
-        self,
-        model: local_models.LocalModel,
-        places: paths.Places,
-        settings: ModelSettings,
-        environ: Mapping[str, str] = os.environ,
-        *,
-        explained: Settings | None = None,
-        command: tuple[str, ...] = CHILD,
-        missing: Missing = why_not,
-    ) -> None:
-        self._model = model
-        self._places = places
-        self._settings = settings
-        self._explained = explained
-        self._missing = missing
-        self._command = command
-        self._window = 0
-        self.process = ModelProcess(environ)
+    _model: local_models.LocalModel
+    _places: paths.Places
+    _settings: ModelSettings
+    _environ: Mapping[str, str] = os.environ
+    explained: Settings | None = None
+    command: tuple[str, ...] = CHILD
+    missing: Missing = why_not
+    _window: int = 0
+
+    @cached_property
+    def process(self) -> ModelProcess:
+        return ModelProcess(self._environ)
 
     def info(self, model: str) -> base.ModelInfo:
         """What it is, without flattery."""
@@ -281,11 +275,11 @@ class LocalProvider:
         self, request: entries.Request, options: base.Options
     ) -> AsyncIterator[base.Delta | base.Retrying]:
         """Answer from the child; whoever stops listening stops the answer at once."""
-        if not options.purpose and (known := about_mindstone(request, self._explained)):
+        if not options.purpose and (known := about_mindstone(request, self.explained)):
             yield base.TextPart(text=known)
             yield base.Finished(reason="stop", model=GUIDE)
             return
-        if missing := self._missing(self._places, self._model, self._settings):
+        if missing := self.missing(self._places, self._model, self._settings):
             raise ProviderRefused(
                 f"{self._model.full_name} cannot answer: {missing}.",
                 "`/model local/guide` works at once.",
@@ -363,7 +357,7 @@ class LocalProvider:
             window=self._planned(),
             threads=self._settings.local_threads or max(1, signals.usable_cores() - 1),
             log=self._places.state / f"{self._model.name}.log",
-            command=self._command,
+            command=self.command,
         )
 
     def _planned(self) -> int:

@@ -145,13 +145,12 @@ def warm_up(provider: base.Provider) -> None:
         threading.Thread(target=begin, name="warm-up", daemon=True).start()
 
 
-class Configured:
+class Configured(msgspec.Struct, eq=False):
     """A provider as the user's settings show it: own windows, own prices, cost filled in."""
 
-    def __init__(self, provider: base.Provider, settings: ModelSettings) -> None:
-        self.behind = provider
-        """Who really answers."""
-        self._settings = settings
+    behind: base.Provider
+    """Who really answers."""
+    _settings: ModelSettings
 
     def info(self, model: str) -> base.ModelInfo:
         """What is known, with what the user said about it on top."""

@@ -89,11 +89,10 @@ def named_in(error: str) -> str:
     return next((one for one in lines if _RAISED.search(one) and not _ENDED.fullmatch(one)), "")
 
 
-class Doings:
+class Doings(msgspec.Struct, eq=False):
     """Collects what tools did from lines that come in order."""
 
-    def __init__(self) -> None:
-        self._asked: dict[str, ToolCall] = {}
+    _asked: dict[str, ToolCall] = {}
 
     def take(self, line: Line) -> list[tuple[Action, str]]:
         """What is known with this line to have been done, each with the time.

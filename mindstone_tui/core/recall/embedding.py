@@ -224,12 +224,11 @@ class RemoteEmbedder:
         return np.asarray(rows / np.maximum(lengths, 1e-9), np.float32)
 
 
-class EmbedsOnce:
+class EmbedsOnce(msgspec.Struct, eq=False):
     """An embedder that never reads the same text twice: several indexes of one history share it."""
 
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-        self._known: dict[str, Encoded] = {}
+    _embedder: Embedder
+    _known: dict[str, Encoded] = {}
 
     @property
     def name(self) -> str:

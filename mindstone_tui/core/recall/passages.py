@@ -212,13 +212,12 @@ _LEAST_ROOM: Final = 12
 """With less room than this hardly a telling word fits."""
 
 
-class Chunker:
+class Chunker(msgspec.Struct, eq=False):
     """Turns lines into passages, in order; remembers the calls that results belong to."""
 
-    def __init__(self) -> None:
-        self._calls: dict[str, str] = {}
-        self._programs = -1
-        """The last turn that a program began with no word of a person's: nobody recalls it."""
+    _calls: dict[str, str] = {}
+    _programs: int = -1
+    """The last turn that a program began with no word of a person's: nobody recalls it."""
 
     def passages(self, line: Line) -> list[Passage]:
         """The passages of one line; none when there is nothing to find."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+import msgspec
+
 from mindstone_tui.core import errors, paths, transcript
 from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.agent.context import TurnContext
@@ -37,16 +39,13 @@ class _Reply:
                 self.gathering.take(delta)
 
 
-class SideCalls:
+class SideCalls(msgspec.Struct, eq=False):
     """Asks one model, and remembers how many scripted replies each purpose took."""
 
-    def __init__(
-        self, context: TurnContext, model: str, provider: base.Provider, positions: dict[str, int]
-    ) -> None:
-        self._context = context
-        self._model = model
-        self._provider = provider
-        self._positions = positions
+    _context: TurnContext
+    _model: str
+    _provider: base.Provider
+    _positions: dict[str, int]
 
     async def ask(self, purpose: str, messages: Sequence[Message]) -> str:
         """The reply's text; raises a `ProviderError`, also when the answer was cut by length."""

@@ -212,6 +212,8 @@ def of_program(name: str, words: list[str | None]) -> Doings:
             yield "deletes", f"{name} deletes {_what(plain)}"
         case "network":
             yield "network", f"{name} uses the network{_where(plain)}"
+            if (action := _action(plain, row.valued)[0]) in row.removes:
+                yield "deletes", f"{name} {action} removes what runs there"
         case "reads":
             yield "reads", "only looks"
         case "writes":
@@ -371,13 +373,6 @@ def _docker(words: list[str]) -> Doings:
         yield "network", f"docker {action} talks to its server"
 
 
-def _kubectl(words: list[str]) -> Doings:
-    action, _ = _action(words, row_of("kubectl").valued)
-    yield "network", f"kubectl {action} talks to a cluster"
-    if action in ("delete", "drain"):
-        yield "deletes", f"kubectl {action} removes what runs there"
-
-
 def _ps(words: list[str]) -> Doings:
     """Without a dash `e` shows the variables of every process; with one it shows every process."""
     if any("E" in word or ("e" in word if word[:1] != "-" else "env" in word) for word in words):
@@ -403,7 +398,6 @@ _BY_WORDS: Final[dict[str, Callable[[list[str]], Doings]]] = {
     "find": _find,
     "curl": _curl,
     "docker": _docker,
-    "kubectl": _kubectl,
     "ps": _ps,
     "jq": _jq,
     "env": _shows_variables,

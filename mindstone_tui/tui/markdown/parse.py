@@ -182,14 +182,13 @@ def parse(source: str, *, streaming: bool = False) -> tuple[list[Piece], int]:
     return list(_Walk(streaming).over(tokens)), last_line
 
 
-class _Walk:
+class _Walk(msgspec.Struct, eq=False):
     """One pass over the tokens of a text."""
 
-    def __init__(self, streaming: bool) -> None:
-        self._streaming = streaming
-        self._indents: list[_Indent] = []
-        self._lists: list[tuple[str, int]] = []
-        self._gap = True
+    _streaming: bool
+    _indents: list[_Indent] = []
+    _lists: list[tuple[str, int]] = []
+    _gap: bool = True
 
     def over(self, tokens: Sequence[Token]) -> Iterator[Piece]:
         at = 0

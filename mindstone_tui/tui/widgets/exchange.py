@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from textual.app import ComposeResult
@@ -34,19 +35,17 @@ class Card(Static, can_focus=True):
         Binding("space", "unfold", "Whole text", id="recall.unfold"),
     ]
 
+    @dataclass
     class Opened(Message):
         """The source of a passage is wanted."""
 
-        def __init__(self, passage: derived.RecalledPassage) -> None:
-            super().__init__()
-            self.passage = passage
+        passage: derived.RecalledPassage
 
+    @dataclass
     class Dropped(Message):
         """A passage is not wanted."""
 
-        def __init__(self, passage: derived.RecalledPassage) -> None:
-            super().__init__()
-            self.passage = passage
+        passage: derived.RecalledPassage
 
     def __init__(self, passage: derived.RecalledPassage) -> None:
         self.passage = passage

@@ -7,6 +7,7 @@ last block. A cell remembers which character of the text it shows; that is how T
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -296,19 +297,17 @@ class Prose(GrowsQuietly):
     Prose { width: 1fr; height: auto; }
     """
 
+    @dataclass
     class CodeClicked(Message):
         """A code block is to be copied."""
 
-        def __init__(self, code: str) -> None:
-            super().__init__()
-            self.code = code
+        code: str
 
+    @dataclass
     class LinkClicked(Message):
         """A link was clicked."""
 
-        def __init__(self, href: str) -> None:
-            super().__init__()
-            self.href = href
+        href: str
 
     def __init__(self, text: str = "", *, finished: bool = True, classes: str = "") -> None:
         super().__init__(classes=classes)

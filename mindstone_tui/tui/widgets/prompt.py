@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from textual import events
@@ -165,37 +166,27 @@ class Prompt(TextArea):
 
     vim_normal = reactive(False)
 
+    @dataclass
     class Submitted(Message):
         """A message, a command or a shell line was sent."""
 
-        def __init__(
-            self,
-            text: str,
-            attachments: tuple[Attachment, ...] = (),
-            *,
-            steer: bool = False,
-            literal: bool = False,
-        ) -> None:
-            super().__init__()
-            self.text = text
-            self.attachments = attachments
-            self.steer = steer
-            self.literal = literal
-            """It is a message, however it begins: its beginning was pasted or said before."""
+        text: str
+        attachments: tuple[Attachment, ...] = ()
+        steer: bool = False
+        literal: bool = False
+        """It is a message, however it begins: its beginning was pasted or said before."""
 
+    @dataclass
     class Navigated(Message):
         """A key that belongs to the list of completions while it is open."""
 
-        def __init__(self, key: str) -> None:
-            super().__init__()
-            self.key = key
+        key: str
 
+    @dataclass
     class Broken(Message):
         """Ctrl+C with nothing to copy; what it cleared is kept."""
 
-        def __init__(self, cleared: str = "") -> None:
-            super().__init__()
-            self.cleared = cleared
+        cleared: str = ""
 
     class Left(Message):
         """Ctrl+D in an empty prompt."""
@@ -203,12 +194,11 @@ class Prompt(TextArea):
     class Asked(Message):
         """A question mark in an empty prompt: what do these words mean?"""
 
+    @dataclass
     class Tabbed(Message):
         """Tab with nothing to complete, pressed by itself then: not in the midst of other keys."""
 
-        def __init__(self, pressed: float) -> None:
-            super().__init__()
-            self.pressed = pressed
+        pressed: float
 
     class TakeBack(Message):
         """The newest queued message is wanted back."""

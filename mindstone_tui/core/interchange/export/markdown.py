@@ -89,7 +89,7 @@ def json_pieces(source: story.StorySource) -> Iterator[str]:
     Each entry is as its line in the transcript is, but texts that stood in blobs are inside and
     `hash` still is the hash of the line as it was written.
     """
-    yield f'{{"mindstone_session":1,"session":{_json(source.session)},"entries":['
+    yield f'{{"mindstone_session":1,"session":{_json(str(source.history.places.key))},"entries":['
     between = "\n"
     damaged: list[dict[str, Any]] = []
     for item in source.items():

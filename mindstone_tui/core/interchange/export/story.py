@@ -187,21 +187,13 @@ Numbers = Callable[[Iterable[Line]], str]
 """A session in numbers, as a part of a page."""
 
 
-class StorySource:
+class StorySource(msgspec.Struct, dict=True, eq=False):
     """A session's history on its way out."""
 
-    def __init__(
-        self,
-        history: transcript.History,
-        clean: encode.Clean | None = None,
-        numbers: Numbers | None = None,
-        turns: range | None = None,
-    ) -> None:
-        self.numbers = numbers
-        self._turns = turns
-        self.history = history
-        self._clean = clean
-        self.session = str(history.places.key)
+    history: transcript.History
+    _clean: encode.Clean | None = None
+    numbers: Numbers | None = None
+    _turns: range | None = None
 
     def items(self) -> Iterator[Line | transcript.Damaged]:
         """Every line of the wanted turns, in order; what cannot be read stands in its place."""
@@ -386,7 +378,7 @@ class Overview(msgspec.Struct):
 
 def overview(source: StorySource) -> Overview:
     """Everything that can be said about a session before it is told."""
-    seen = Overview(source.session)
+    seen = Overview(str(source.history.places.key))
     for line in source.lines():
         seen.take(line)
     return seen

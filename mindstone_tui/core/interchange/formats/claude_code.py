@@ -43,11 +43,10 @@ def _tags(said: str) -> dict[str, str]:
     return tags
 
 
-class Commands:
+class Commands(msgspec.Struct, eq=False):
     """Holds a command back until the next record says what it was."""
 
-    def __init__(self) -> None:
-        self._held: Said | None = None
+    _held: Said | None = None
 
     def sort(self, record: Record, fields: dict[str, Any]) -> Iterator[Record]:
         """The record as it belongs into the conversation, after the command before it."""

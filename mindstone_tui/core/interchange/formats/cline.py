@@ -351,12 +351,11 @@ def _shown(path: Path) -> Records:
     yield from held.close()
 
 
-class _Output:
+class _Output(msgspec.Struct, eq=False):
     """A command that was run, until everything that it printed was shown."""
 
-    def __init__(self) -> None:
-        self._open: Gave | None = None
-        self._printed: list[str] = []
+    _open: Gave | None = None
+    _printed: list[str] = []
 
     def open(self, number: int, fields: Fields, command: str, request: str) -> Records:
         """A command begins."""

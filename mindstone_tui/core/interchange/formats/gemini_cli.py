@@ -194,13 +194,12 @@ def _rewound(path: Path) -> set[str]:
     return gone
 
 
-class _Recording:
+class _Recording(msgspec.Struct, eq=False):
     """Messages as they were first said: later rewritings mask results and drop what was said."""
 
-    def __init__(self, rewound: set[str]) -> None:
-        self._rewound = rewound
-        self._known: set[int] = set()
-        self._answered: set[int] = set()
+    _rewound: set[str]
+    _known: set[int] = set()
+    _answered: set[int] = set()
 
     def take(self, number: int, fields: Fields) -> Records:
         """One message of the session."""

@@ -94,12 +94,11 @@ def cut_tags(said: str, names: Collection[str]) -> tuple[str, list[tuple[str, st
     return joined([*kept, said[start:].strip()]), found
 
 
-class TextRun:
+class TextRun(msgspec.Struct, eq=False):
     """Lines of a text that belong together; what goes beyond the longest record is not held."""
 
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._size = 0
+    _lines: list[str] = []
+    _size: int = 0
 
     def __bool__(self) -> bool:
         return bool(self._lines)
@@ -126,7 +125,7 @@ class TextRun:
 _NOBODY: Final = -1
 
 
-class Branches:
+class Branches(msgspec.Struct, eq=False):
     """The links of one file, told in its order; afterwards, what is on the way to the last record.
 
     A record follows only what stands before it, so no links can form a circle. One that names an
@@ -134,12 +133,11 @@ class Branches:
     that it was.
     """
 
-    def __init__(self) -> None:
-        self._limb_of: dict[int, int] = {}
-        self._parents = array("q")
-        self._last = _NOBODY
-        self._leaf = _NOBODY
-        self._kept: bytearray | None = None
+    _limb_of: dict[int, int] = {}
+    _parents: array[int] = msgspec.field(default_factory=lambda: array("q"))
+    _last: int = _NOBODY
+    _leaf: int = _NOBODY
+    _kept: bytearray | None = None
 
     def add(
         self, name: str, parent: str | None, *, forks: bool = True, counts: bool = True
