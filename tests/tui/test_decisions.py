@@ -283,6 +283,12 @@ async def test_an_escape_that_leads_out_of_a_question_and_is_held_down_stops_not
         area = app.chat.input_area
         assert (talk.did, area.decision is None) == ([], False)
         assert isinstance(app.focused, Button) if reason else app.focused is area.prompt
+        for step in range(2 if reason else 1):  # pressed anew, each leads on: out, and to a stop
+            anew = events.Key("escape", "\x1b")
+            anew.time += 10.0 * (step + 1)
+            app.post_message(anew)
+            await pilot.pause()
+        await until(pilot, lambda: talk.did == [("interrupt",)])
 
 
 async def test_a_paste_without_its_marks_leaves_the_focus_where_it_was() -> None:

@@ -70,13 +70,16 @@ ANSWERS = (
     (("enter",), REFUSED),
     (("n",), REFUSED),
     (("y",), Answer(allowed=True)),
-    (("s",), Answer(allowed=True, remember="shell:git push", keep="session")),
+    (
+        ("s",),
+        Answer(allowed=True, remember="shell:git push", keep="session", granted="git push"),
+    ),
     (("r", *"use git", "enter"), Answer(allowed=False, why="use git")),
     (("r", "escape", "n"), REFUSED),
     (("down", "down", "enter"), Answer(allowed=True)),
     (
         ("down", "down", "down", "down", "enter"),
-        Answer(allowed=True, remember="shell:git push", keep="config"),
+        Answer(allowed=True, remember="shell:git push", keep="config", granted="Always git push"),
     ),
 )
 
@@ -157,7 +160,7 @@ async def test_once_a_tool_has_ended_the_model_is_waited_for() -> None:
         await until(pilot, lambda: app.chat.status.doing.startswith("sent"))
 
 
-@pytest.mark.parametrize("keys", [("tab", "ctrl+c"), ("escape",), ("tab", "escape", "escape")])
+@pytest.mark.parametrize("keys", [("tab", "ctrl+c"), ("escape",)])
 async def test_a_turn_that_asks_can_be_stopped_instead(keys: tuple[str, ...]) -> None:
     app, talk = staged(asked(1, "go"), WISH)
     async with app.run_test() as pilot:
