@@ -23,6 +23,7 @@ from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import for_terminal, one_line
 from mindstone_tui.core.tools import shell
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
+from mindstone_tui.core.tools.control_files import ControlFiles
 
 _PATIENCE: Final = 3.0
 """Seconds in which stopped jobs may end when the session is closed."""
@@ -165,6 +166,8 @@ class JobsFeature(Feature):
     async def _run(self, job: Job, log: _Log, context: ToolContext) -> None:
         limits = self.context.settings.jobs
         finished: shell.CommandFinished | None = None
+        roots = context.workspace.roots if context.unseen else ()
+        before = await asyncio.to_thread(ControlFiles, roots)
         try:
             finished = await shell.run(
                 shell.in_bash(job.command, context),
@@ -176,7 +179,10 @@ class JobsFeature(Feature):
                 stop=job.stop,
                 progress=log.write,
             )
-            log.write(shell.told_of(finished.taken_off).encode())
+            log.write(shell.told_of(finished).encode())
+            # A person may have written such files meanwhile, so nothing is taken back.
+            if changed := await asyncio.to_thread(before.take_back, undo=False):
+                log.write(f"\n[other programs obey these, look: {shell.named(changed)}]".encode())
         except ToolError as error:
             log.write(error.sentence.encode())
         finally:

@@ -13,6 +13,7 @@ import functools
 import json
 import os
 import re
+import secrets
 import stat
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -137,10 +138,11 @@ class ControlFiles:
         self._before = {path: _seen(path) for path in homes if os.path.lexists(path)}
         self._homes = {home: path for path, home in homes.items()}
 
-    def take_back(self) -> tuple[str, ...]:
+    def take_back(self, *, undo: bool = True) -> tuple[str, ...]:
         """Undo what came up or changed since; says what it was, by path.
 
-        What went along with the folder that it lies in was moved by that folder's owner.
+        What went along with the folder that it lies in was moved by that folder's owner. Without
+        `undo` it only says.
         """
         self._ended = True
         undone: list[str] = []
@@ -153,9 +155,9 @@ class ControlFiles:
                 continue
             root = self._root_of(path)
             name = str(path.relative_to(root) if root else path)
-            failed = "" if _put_back(path, seen, before) else " (which could not be put back)"
+            failed = undo and not _put_back(path, seen, before)
             part = "the commands in " if plain_name(path.name) == "package.json" else ""
-            undone.append(f"{part}{name}{failed}")
+            undone.append(f"{part}{name}" + " (which could not be put back)" * failed)
         return tuple(sorted(undone))
 
     def _root_of(self, path: Path) -> Path | None:
@@ -349,8 +351,9 @@ def _put_back(path: Path, seen: _Seen, before: _Seen | None) -> bool:
         if content is not None and before is not None and stat.S_ISLNK(before.mode):
             path.symlink_to(os.fsdecode(content))
         elif content is not None:
-            fresh = path.with_name(f".{path.name[:80]}.{os.getpid()}")
-            fresh.write_bytes(content)
+            fresh = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}")
+            with fresh.open("xb") as file:  # nobody can have put a link there
+                file.write(content)
             fresh.chmod(stat.S_IMODE((before or seen).mode))
             fresh.replace(path)
     except OSError:

@@ -147,9 +147,10 @@ async def run_hook(
         bounds=shell.Bounds(seconds=limit, kept=_KEPT, tail=1024, output=_FLOOD),
         stop=context.stop,
         given=msgspec.json.encode(told),
+        watched=context.workspace.roots if hook.source == "project" else (),
     )
     verdict = verdict_of(hook, finished, limit)
-    said = f"{verdict.said}{shell.told_of(finished.taken_off)}".strip()
+    said = f"{verdict.said}{shell.told_of(finished)}".strip()
     return finished, msgspec.structs.replace(verdict, said=said)
 
 

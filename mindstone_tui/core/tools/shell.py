@@ -66,6 +66,8 @@ class CommandFinished(msgspec.Struct, frozen=True, kw_only=True):
     """What it said on standard error, where that was asked for apart."""
     taken_off: tuple[str, ...] = ()
     """Files that it left with rights to lend, which they have no more; by path."""
+    taken_back: tuple[str, ...] = ()
+    """What it wrote that other programs obey, which is as it was."""
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,16 +122,20 @@ async def run(
     stop: asyncio.Event | None = None,
     progress: Callable[[bytes], None] | None = None,
     given: bytes | None = None,
+    watched: tuple[Path, ...] = (),
 ) -> CommandFinished:
     """Run a command to one of its four endings; a cancelled call leaves no process behind.
 
-    With something `given` on its standard input, its standard error is kept apart.
+    With something `given` on its standard input, its standard error is kept apart. In folders that
+    are `watched`, nothing stays that it writes and other programs obey.
     """
+    before = await asyncio.to_thread(control_files.ControlFiles, watched)
     started = time.monotonic()
     output = _Output(bounds)
     tree = ProcessTree()
     since = time.time_ns()
     taken_off: tuple[str, ...] = ()
+    taken_back: tuple[str, ...] = ()
     with confined.prepared():
         try:
             process = await _start(confined, cwd, environ, tree, piped=given is not None)
@@ -146,6 +152,7 @@ async def run(
             if confined.roots:
                 work = asyncio.to_thread(take_off, confined.roots, since)
                 taken_off = await asyncio.shield(work)
+            taken_back = await asyncio.shield(asyncio.to_thread(before.take_back))
     return CommandFinished(
         ending=ending,
         code=code,
@@ -155,6 +162,7 @@ async def run(
         elapsed=time.monotonic() - started,
         errors=bytes(output.errors),
         taken_off=taken_off,
+        taken_back=taken_back,
     )
 
 
@@ -317,30 +325,24 @@ async def _shell(arguments: ShellArguments, context: base.ToolContext) -> base.T
         line = await asyncio.to_thread(in_own_namespace, confined.command, context.environ)
         confined = unconfined(line)
     limits = context.limits
-    roots = context.workspace.roots
-    before = await asyncio.to_thread(control_files.ControlFiles, roots) if context.unseen else None
-    try:
-        finished = await run(
-            confined,
-            cwd=cwd,
-            environ=clean_environment(context.environ, context.passed),
-            bounds=Bounds(
-                seconds=min(arguments.seconds, limits.seconds),
-                kept=limits.kept,
-                tail=limits.shown // 2,
-                output=limits.output,
-            ),
-            stop=context.stop,
-            progress=context.progress,
-        )
-    finally:
-        undone = await asyncio.to_thread(before.take_back) if before else ()
-    return _told(finished, undone, context)
+    finished = await run(
+        confined,
+        cwd=cwd,
+        environ=clean_environment(context.environ, context.passed),
+        bounds=Bounds(
+            seconds=min(arguments.seconds, limits.seconds),
+            kept=limits.kept,
+            tail=limits.shown // 2,
+            output=limits.output,
+        ),
+        stop=context.stop,
+        progress=context.progress,
+        watched=context.workspace.roots if context.unseen else (),
+    )
+    return _told(finished, context)
 
 
-def _told(
-    finished: CommandFinished, undone: tuple[str, ...], context: base.ToolContext
-) -> base.ToolResult:
+def _told(finished: CommandFinished, context: base.ToolContext) -> base.ToolResult:
     """The output with what the model must know about its end."""
     text, full = _joined(finished, context)
     how = {
@@ -354,7 +356,7 @@ def _told(
     words = f"; last: {last}" if last else ""
     confined = why_refused(text) if failed and context.sandbox else ""
     refused = f"\n[{confined}]" if confined else ""
-    notes = f"{refused}{_taken_back(undone)}{told_of(finished.taken_off)}"
+    notes = f"{refused}{told_of(finished)}"
     return base.ToolResult(
         text=f"{text.rstrip()}\n[{how}]{notes}".lstrip("\n"),
         status="error" if failed else _STATUS[finished.ending],
@@ -365,28 +367,26 @@ def _told(
     )
 
 
-def told_of(taken_off: tuple[str, ...]) -> str:
-    """A line on files that no longer lend rights; nothing where there are none."""
-    if not taken_off:
-        return ""
-    return (
-        f"\n[taken off: setuid, setgid or capabilities of {_named(taken_off)}. A confined command"
-        " leaves none, and no device: what was one is gone.]"
-    )
+def told_of(finished: CommandFinished) -> str:
+    """Lines on what a command wrote and did not keep; nothing where it kept it all."""
+    lines = ""
+    if finished.taken_back:
+        lines += (
+            f"\n[taken back: {named(finished.taken_back)}. Other programs obey what is written"
+            " there, so it is never written unasked: propose it with write or edit.]"
+        )
+    if finished.taken_off:
+        lines += (
+            f"\n[taken off: setuid, setgid or capabilities of {named(finished.taken_off)}. A"
+            " confined command leaves none, and no device: what was one is gone.]"
+        )
+    return lines
 
 
-def _named(paths: tuple[str, ...]) -> str:
+def named(paths: tuple[str, ...]) -> str:
+    """Some paths for a line of ours: the first twenty, unusual characters named."""
     more = f" and {len(paths) - 20} more" if paths[20:] else ""
     return exact(", ".join(paths[:20])) + more
-
-
-def _taken_back(undone: tuple[str, ...]) -> str:
-    if not undone:
-        return ""
-    return (
-        f"\n[taken back: {_named(undone)}. Other programs obey what is written there, so it is"
-        " never written unasked: propose it with write or edit.]"
-    )
 
 
 def _joined(finished: CommandFinished, context: base.ToolContext) -> tuple[str, bytes | None]:

@@ -281,6 +281,21 @@ async def test_a_trusted_projects_hook_cannot_leave_its_sandbox(tmp_path: Path) 
     assert not mark.exists()
 
 
+async def test_what_a_projects_hook_plants_is_taken_back(tmp_path: Path) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    (work / "sub").mkdir()
+    hooks(work / ".mindstone", UserPromptSubmit="n=env; echo evil > sub/.${n}rc; echo x > sub/made")
+    says = script(tmp_path, {"text": "ok"}, loop=True)
+    async with on_stage(home, cwd=work, model=says) as stage:
+        assert (await stage.run("/trust yes"))[0].ok
+        await stage.say("hello")
+        (run,) = stage.entries(HookRun)
+        if run.why.startswith("nothing on this machine"):
+            pytest.skip("nothing on this machine confines commands")
+    assert (work / "sub/made").exists()
+    assert not (work / "sub/.envrc").exists()
+
+
 async def test_a_confined_hook_whose_file_is_out_of_sight_says_that_it_is_confined(
     tmp_path: Path,
 ) -> None:

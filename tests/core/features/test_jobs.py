@@ -6,8 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.derived import JobEnded, JobStarted
+from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.features.jobs import JobsFeature
 from tests.core.session.stage import Stage, calls, on_stage, script
 
@@ -112,6 +115,21 @@ async def test_a_person_ends_a_job_and_nobody_starts_one_unasked(tmp_path: Path)
         _, text = await stage.run("/jobs kill 1")
         assert "interrupted" in text
         assert not (await stage.run("/jobs 7"))[0].ok
+
+
+async def test_a_job_that_nobody_looked_at_says_what_it_planted(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "sub").mkdir(parents=True)
+    (work / "plant.sh").write_text("n=env; echo evil > sub/.${n}rc")
+    says = script(
+        tmp_path, background("sh plant.sh"), calls(("job", {"id": 1, "wait": 60})), {"text": "over"}
+    )
+    try:
+        async with on_stage(tmp_path / "home", cwd=work, model=says, approve="full-auto") as stage:
+            await stage.say("run it")
+            assert "sub/.envrc" in stage.all(events.ToolEnded)[-1].text
+    except MindstoneError:
+        pytest.skip("nothing on this machine confines commands")
 
 
 async def test_undo_says_that_a_jobs_later_work_is_not_part_of_it(tmp_path: Path) -> None:

@@ -341,6 +341,26 @@ def test_what_such_a_link_leads_to_is_asked_about(tmp_path: Path, path: str) -> 
     assert prepare(WRITE, "c1", arguments, context(tmp_path)).standing == "open"
 
 
+async def test_a_link_to_a_folder_in_a_folder_that_others_obey_is_taken_back(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / "payload").mkdir()
+    (tmp_path / "payload/SKILL.md").write_text("mine")
+    for sandbox in confinement(tmp_path.parent / "home"):
+        await python(
+            tmp_path,
+            "os.makedirs('sub/.cursor', exist_ok=True)\n"
+            "for link in ('.claude/skills', 'sub/.cursor/rules'):\n"
+            "    try: os.symlink(os.path.abspath('payload'), link)\n"
+            "    except OSError: pass",
+            sandbox,
+        )
+        assert not (tmp_path / ".claude/skills").is_symlink()
+        assert not (tmp_path / "sub/.cursor/rules").is_symlink()
+        assert (tmp_path / "payload/SKILL.md").read_text() == "mine"
+
+
 async def test_what_moves_with_its_folder_stays(tmp_path: Path) -> None:
     (tmp_path / "pkg/a/.vscode").mkdir(parents=True)
     (tmp_path / "pkg/a/.env").write_text("mine")
