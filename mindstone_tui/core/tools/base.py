@@ -191,8 +191,7 @@ def parameters_of(arguments: type[msgspec.Struct]) -> dict[str, object]:
     return {"type": "object", "properties": properties, "required": schema["required"]}
 
 
-_Names = dict[str, dict[str, tuple[str, ...]]]
-OTHER_NAMES: Final = values.shipped(__file__, "other_names.json", _Names)
+OTHER_NAMES: Final = values.shipped(__file__, "other_names.json", dict[str, dict[str, list[str]]])
 """What models and agents know from elsewhere, by what it is called here: arguments and tools."""
 _SMALL_TALK: Final = frozenset({"description", "explanation", "thought", "reasoning"})
 """What models add to say why they call a tool; it changes nothing."""

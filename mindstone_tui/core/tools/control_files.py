@@ -29,21 +29,17 @@ PROTECTED: Final = frozenset({".git", ".mindstone", ".hg", ".svn", ".ssh", ".gnu
 """Folders that no tool writes to."""
 
 _ROWS: Final = [
-    (line[0] if line[0] in "!=" else "", line.lstrip("!=").partition("\t")[0].split())
+    (line[0] if line[0] in "!=+" else "", line.lstrip("!=+").partition("\t")[0].split())
     for line in Path(__file__).with_suffix(".tsv").read_text("utf-8").splitlines()
     if not line.startswith("#")
 ]
-_NAMES, _INERT, _SETTINGS = (
+_NAMES, _INERT, _SETTINGS, _DEPENDENCIES = (
     frozenset(name for mark, names in _ROWS if mark == sign for name in names)
-    for sign in ("", "!", "=")
+    for sign in ("", "!", "=", "+")
 )
 _PATTERNS: Final = pattern_of("|".join(fnmatch.translate(each) for each in _NAMES if "*" in each))
 _PLAIN: Final = pattern_of("|".join(map(fnmatch.translate, _SETTINGS)))
 """What a repository may set without steering anyone."""
-_DEPENDENCIES: Final = frozenset(
-    {"node_modules", ".venv", "venv", "__pycache__", "site-packages", "target", ".tox", ".nox"}
-)
-"""Folders full of other people's packages: their own settings come with them and steer nobody."""
 _MOST_KEPT: Final = 8 << 20
 """Bytes of a file that can be put back; a package manager in one file has five million."""
 _MOST_LINKS: Final = 40
@@ -82,6 +78,12 @@ def _is_control(names: tuple[str, ...]) -> bool:
     if any("/".join(names[-count:]) in _NAMES for count in (1, 2, 3)):
         return True
     return bool(_PATTERNS.match(names[-1])) and names[-1] not in _INERT
+
+
+def short(path: Path, roots: tuple[Path, ...]) -> str:
+    """A path as it is told: from the root on that it lies in."""
+    root = next((root for root in roots if root in path.parents), Path("/"))
+    return str(path.relative_to(root))
 
 
 def links_of(folder: Path) -> Iterator[Path]:
@@ -131,11 +133,11 @@ class ControlFiles:
         """Folders that could not be listed at first."""
         self._ended = False
         homes = dict(self._found((root, "own") for root in roots))
-        links = [path for path in homes if path.name != ".git" and path.is_symlink()]
+        links = (each for each in homes if stat.S_ISLNK(_seen(each).mode) and each.name != ".git")
         ways = {each for path in links for each in _way_of(path)}
-        self._linked = [each for each in ways if self._root_of(each)]
+        self._linked = [each for each in ways if any(root in each.parents for root in roots)]
         homes |= dict(self._found((each, "control") for each in self._linked))
-        self._before = {path: _seen(path) for path in homes if os.path.lexists(path)}
+        self._before = {path: _seen(path) for path in homes}
         self._homes = {home: path for path, home in homes.items()}
 
     def take_back(self, *, undo: bool = True) -> tuple[str, ...]:
@@ -153,28 +155,29 @@ class ControlFiles:
             seen = _seen(path)
             if seen.acts is None or (before and seen.acts == before.acts):
                 continue
-            root = self._root_of(path)
-            name = str(path.relative_to(root) if root else path)
             failed = undo and not _put_back(path, seen, before)
             part = "the commands in " if plain_name(path.name) == "package.json" else ""
-            undone.append(f"{part}{name}" + " (which could not be put back)" * failed)
+            undone.append(
+                part + short(path, self._roots) + " (which could not be put back)" * failed
+            )
         return tuple(sorted(undone))
-
-    def _root_of(self, path: Path) -> Path | None:
-        return next((root for root in self._roots if root in path.parents), None)
 
     def _found(self, starts: Iterable[tuple[Path, _Kind]]) -> Iterator[tuple[Path, _Home]]:
         """Every file below some folders that others may obey."""
         todo = [(path, kind, (0, str(path))) for path, kind in starts]
         while todo:
             folder, kind, home = todo.pop()
-            if folder.is_symlink() or not folder.is_dir():
+            try:
+                info = folder.lstat()
+            except OSError:
+                continue
+            if not stat.S_ISDIR(info.st_mode):
                 yield folder, home
                 continue
             entries = self._entries(folder)
             single = [".git"]
             if kind == "own":
-                home = (folder.stat().st_ino, "")
+                home = (info.st_ino, "")
                 single.append("package.json")
             obeyed = _OBEYED_BY_GIT if _is_repository(entries) else ()
             above = tuple(map(plain_name, folder.parts[-2:]))
@@ -217,9 +220,9 @@ def _way_of(link: Path) -> Iterator[Path]:
     for _ in range(_MOST_LINKS):
         path = todo.pop() if todo else Path("/")
         for each in (path, *path.parents):
-            if each.is_symlink():
-                yield each
+            with contextlib.suppress(OSError):  # it is no link
                 todo.append(Path(os.path.normpath(each.parent / each.readlink())))
+                yield each
     yield Path(os.path.realpath(link))
 
 
@@ -234,17 +237,17 @@ def _runs_something(repository: Path) -> bool:
     return any(
         _seen(each).acts is not None
         for place in {repository, _led_to(repository / "commondir")}
-        for each in (*map(place.joinpath, _GIT_SETTINGS), *place.glob("hooks/*"))
+        for each in (*map(place.joinpath, _GIT_SETTINGS), *map(Path, _listed(place / "hooks")))
         if not each.name.endswith(".sample")
     )
 
 
 def _led_to(pointer: Path) -> Path:
-    """The repository that a `.git` or a `commondir` stands for; without one, its folder."""
+    """The repository that a `.git` or a `commondir` stands for, or the folder that it is."""
     real = Path(os.path.realpath(pointer))
-    if real.is_dir():
+    if (content := _bytes_of(real)) is None:
         return real
-    text = os.fsdecode(_bytes_of(real) or b"").removeprefix("gitdir:").replace("\0", "")
+    text = os.fsdecode(content).removeprefix("gitdir:").replace("\0", "")
     return Path(os.path.realpath(pointer.parent / text.strip()))
 
 
@@ -264,7 +267,7 @@ def _seen(path: Path) -> _Seen:
         acts = b"-> " + (content or b"")
     elif content is not None and name == "package.json":
         if (commands := _commands(content)) is not None:
-            acts = msgspec.json.encode(commands, order="sorted") if commands else None
+            acts = json.dumps(commands, sort_keys=True).encode() if commands else None
     elif content is not None and _is_settings(path):
         acts = _settings(path, content)[0] or None
     return _Seen(acts, info.st_mode, content)
@@ -342,20 +345,22 @@ def _put_back(path: Path, seen: _Seen, before: _Seen | None) -> bool:
     if plain_name(path.name) == "package.json" and (told := bounded_json.read_object(written)):
         now, earlier = _commands(written) or {}, _commands(content or b"") or {}
         kept = {name: told[name] for name in told if name not in now or name in earlier}
-        content = json.dumps(kept | earlier, indent=2, ensure_ascii=False).encode() + b"\n"
+        text = json.dumps(kept | earlier, indent=2, ensure_ascii=False) + "\n"
+        content = text.encode("utf-8", "backslashreplace")  # half a character stays an escape
     elif before is None and _is_settings(path):
         content = _settings(path, written)[1]
+    fresh = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}")
     try:
-        if content is None or (before is not None and stat.S_ISLNK(before.mode)):
+        if content is None:
             path.unlink()
-        if content is not None and before is not None and stat.S_ISLNK(before.mode):
-            path.symlink_to(os.fsdecode(content))
-        elif content is not None:
-            fresh = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}")
+            return True
+        if before is not None and stat.S_ISLNK(before.mode):
+            fresh.symlink_to(os.fsdecode(content))
+        else:
             with fresh.open("xb") as file:  # nobody can have put a link there
                 file.write(content)
             fresh.chmod(stat.S_IMODE((before or seen).mode))
-            fresh.replace(path)
+        fresh.replace(path)
     except OSError:
         return False
     return True

@@ -381,10 +381,8 @@ def _ps(words: list[str]) -> Doings:
 
 
 def _jq(words: list[str]) -> Doings:
-    if any(re.search(r"\benv\b|\$ENV\b", word) for word in words):
-        yield from _shows_variables(words)
-    if any(re.search(r"\b(?:import|include)\b", word) for word in words):
-        yield "outside the workspace", "jq reads other files, wherever they are"
+    if any(re.search(r"\b(?:env|import|include)\b|\$ENV\b", word) for word in words):
+        yield "outside the workspace", "shows variables of programs, or reads files it names itself"
     yield "reads", "only looks"
 
 

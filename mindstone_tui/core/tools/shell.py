@@ -134,8 +134,6 @@ async def run(
     output = _Output(bounds)
     tree = ProcessTree()
     since = time.time_ns()
-    taken_off: tuple[str, ...] = ()
-    taken_back: tuple[str, ...] = ()
     with confined.prepared():
         try:
             process = await _start(confined, cwd, environ, tree, piped=given is not None)
@@ -149,9 +147,8 @@ async def run(
                 code = await asyncio.shield(_end(process, tree))
         finally:
             tree.end()
-            if confined.roots:
-                work = asyncio.to_thread(take_off, confined.roots, since)
-                taken_off = await asyncio.shield(work)
+            work = asyncio.to_thread(take_off, confined.roots, since)
+            taken_off = await asyncio.shield(work)
             taken_back = await asyncio.shield(asyncio.to_thread(before.take_back))
     return CommandFinished(
         ending=ending,
@@ -447,7 +444,9 @@ def take_off(roots: tuple[Path, ...], since: int) -> tuple[str, ...]:
     """
     changed = _changed(roots, since - _COARSE)
     found = [(path, info) for path, info in changed if _lends(path, info)]
-    return tuple(_short(path, roots) for path, info in found if _made_plain(path, info))
+    return tuple(
+        control_files.short(Path(path), roots) for path, info in found if _made_plain(path, info)
+    )
 
 
 def _changed(roots: tuple[Path, ...], since: int) -> Iterator[tuple[str, os.stat_result]]:
@@ -496,8 +495,3 @@ def _made_plain(path: str, info: os.stat_result) -> bool:
     except OSError:
         return False
     return True
-
-
-def _short(path: str, roots: tuple[Path, ...]) -> str:
-    root = next((root for root in roots if root in Path(path).parents), None)
-    return path if root is None else str(Path(path).relative_to(root))

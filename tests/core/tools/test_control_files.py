@@ -68,7 +68,7 @@ def test_every_name_that_others_obey_has_a_program_and_a_source() -> None:
     table = Path(str(control_files.__file__)).with_suffix(".tsv").read_text("utf-8").splitlines()
     rows = [line.split("\t") for line in table if not line.startswith("#")]
     assert [row for row in rows if len(row) != 3 or not all(map(str.strip, row))] == []
-    names = [name for row in rows for name in row[0].lstrip("!=").split()]
+    names = [name for row in rows for name in row[0].lstrip("!=+").split()]
     assert [name for name in names if name != name.casefold()] == []
     assert [name for name in names if names.count(name) > 1] == []
     assert len(names) > 250
@@ -359,6 +359,25 @@ async def test_a_link_to_a_folder_in_a_folder_that_others_obey_is_taken_back(
         assert not (tmp_path / ".claude/skills").is_symlink()
         assert not (tmp_path / "sub/.cursor/rules").is_symlink()
         assert (tmp_path / "payload/SKILL.md").read_text() == "mine"
+
+
+async def test_nothing_that_is_odd_keeps_the_rest_from_being_taken_back(tmp_path: Path) -> None:
+    (tmp_path / "CLAUDE.md").symlink_to("x" * 300)
+    (tmp_path / ".envrc").symlink_to(".envrc")
+    result = await python(
+        tmp_path,
+        "put('a/.git', 'gitdir: ' + 'x' * 300); put('b/.git', 'gitdir: \\0')\n"
+        "put('c/.git', 'x' * 9999); os.makedirs('g/.npmrc'); os.mkfifo('g/.env')\n"
+        'put(\'d/package.json\', \'{"a": "\\\\ud800", "scripts": {"t": "\\\\ud800"}}\')\n'
+        "put('e/package.json', '[' * 5000); os.makedirs('f/objects'); os.makedirs('f/refs')\n"
+        "os.mkfifo('f/config'); os.mkfifo('f/commondir')\n"
+        "pathlib.Path('f/config.worktree').write_bytes(b'[core]\\xff\\0 = x'); put('z/.envrc')",
+    )
+    assert "exit code 0" in result.text
+    assert not (tmp_path / "z/.envrc").exists()
+    assert json.loads((tmp_path / "d/package.json").read_text()) == {"a": "\ud800"}
+    assert not (tmp_path / "f/config").is_fifo()
+    assert not (tmp_path / "g/.env").exists()
 
 
 async def test_what_moves_with_its_folder_stays(tmp_path: Path) -> None:
