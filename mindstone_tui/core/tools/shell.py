@@ -147,8 +147,7 @@ async def run(
                 code = await asyncio.shield(_end(process, tree))
         finally:
             tree.end()
-            work = asyncio.to_thread(take_off, confined.roots, since)
-            taken_off = await asyncio.shield(work)
+            taken_off = await asyncio.shield(asyncio.to_thread(take_off, confined.roots, since))
             taken_back = await asyncio.shield(asyncio.to_thread(before.take_back))
     return CommandFinished(
         ending=ending,

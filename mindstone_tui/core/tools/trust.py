@@ -123,7 +123,6 @@ _PROJECT: Final = patterns.pattern_of(r"\$\{?(?:(?:CLAUDE|MINDSTONE)_PROJECT_DIR
 _BLANKS: Final = patterns.pattern_of(r"\\[bfnrt]")
 _QUOTES: Final = patterns.pattern_of(r"""\\["\\]|'""")
 _ENTERED: Final = patterns.pattern_of(r"\b(?:cd|pushd) +([\w./-]+)")
-_MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
 _MOST_FOLDERS: Final = 128
 """Folders with commands that are listed."""
 DEEPEST: Final = 3
@@ -289,7 +288,7 @@ def _named(
         return None
     if every:
         plain += [f"{word}/__main__.py" for word in plain]
-        plain += _MAKEFILES if "make" in words else ()
+        plain += ("GNUmakefile", "makefile", "Makefile") if "make" in words else ()
     paths = (path for word in plain for path in (word, *(f"{each}/{word}" for each in folders)))
     return [path for path in paths if looking.at(path) and (workspace.cwd / path).is_file()]
 
