@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -266,9 +266,7 @@ class GuideProvider:
         """There is no server."""
         return None
 
-    async def stream(
-        self, request: Request, options: base.Options
-    ) -> AsyncIterator[base.Delta | base.Retrying]:
+    async def stream(self, request: Request, options: base.Options) -> base.Streamed:
         """Answer word by word, or ask for tools."""
         answer = (
             _for_purpose(request, options.purpose)
