@@ -81,18 +81,8 @@ class Reply(msgspec.Struct, kw_only=True):
     ending: Ending = "stop"
 
 
-_TYPES: Final = {
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    408: "timeout_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    503: "overloaded_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
+STATUS_NAMES: Final = values.shipped(__file__, "status_names.json", dict[str, dict[int, str]])
+"""What the formats call a status."""
 
 
 class Fault(msgspec.Struct, metaclass=values.Value, frozen=True):
@@ -107,7 +97,7 @@ class Fault(msgspec.Struct, metaclass=values.Value, frozen=True):
     @property
     def kind(self) -> str:
         """The word that Anthropic has for the status; OpenAI's clients go by their `code`."""
-        return _TYPES.get(
+        return STATUS_NAMES["anthropic"].get(
             self.status, "invalid_request_error" if self.status < 500 else "api_error"
         )
 
