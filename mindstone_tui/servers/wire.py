@@ -174,17 +174,15 @@ def text_of(content: object) -> str:
     return "\n\n".join([piece for part in content if (piece := _piece(part))])
 
 
+_PICTURES: Final = ("image", "image_url", "input_image", "input_audio")
+_NO_WORDS: Final = (*_PICTURES, "tool_result", "tool_use")
+
+
 def _piece(part: object) -> str:
     match part:
-        case str():
-            return part
-        case {"text": str(text)}:
+        case str(text) | {"text": str(text)} | {"refusal": str(text)}:
             return text
-        case {"refusal": str(text)}:
-            return text
-        case {"type": "image" | "image_url" | "input_image" | "input_audio"}:
-            return ""
-        case {"type": "tool_result" | "tool_use"}:
+        case {"type": str(kind)} if kind in _NO_WORDS:
             return ""
         case {"content": content}:
             return text_of(content)
@@ -212,7 +210,7 @@ def _picture(part: object) -> Picture | None:
             return Picture(url=url)
         case {"type": "input_audio", "input_audio": {"data": str(data)}}:
             return Picture(_bytes_of(data))
-        case {"type": "image" | "image_url" | "input_image" | "input_audio"}:
+        case {"type": str(kind)} if kind in _PICTURES:
             raise UsageError("A picture has neither bytes nor an address.", "Send it as base64.")
     return None
 
