@@ -61,9 +61,12 @@ def list_downloads(json: bool = JSON) -> None:
     hint("To download one: mindstone models add NAME")
 
 
+ModelName = Annotated[str, typer.Argument(help="Short name, as `mindstone models list` shows it.")]
+
+
 @models_app.command("add")
 def add(
-    name: Annotated[str, typer.Argument(help="Short name, as `mindstone models list` shows it.")],
+    name: ModelName,
     if_missing: bool = switch("--if-missing", "Print nothing if it is already installed."),
 ) -> None:
     """Download a model that runs on this machine.
@@ -81,9 +84,7 @@ def add(
 
 
 @models_app.command("remove")
-def remove(
-    name: Annotated[str, typer.Argument(help="Short name, as `mindstone models list` shows it.")],
-) -> None:
+def remove(name: ModelName) -> None:
     """Delete a downloaded model, and what an interrupted download left."""
     home = places()
     full, _ = model_list.fetched(home, name)
@@ -97,10 +98,7 @@ def remove(
 
 
 @models_app.command("try")
-def try_(
-    name: Annotated[str, typer.Argument(help="Short name, as `mindstone models list` shows it.")],
-    json: bool = JSON,
-) -> None:
+def try_(name: ModelName, json: bool = JSON) -> None:
     """Ask a downloaded model three questions; see how fast it is."""
     home = places()
     full, _ = model_list.fetched(home, name)

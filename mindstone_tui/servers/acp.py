@@ -161,9 +161,7 @@ class OpenSession:
                 return [show.said_by_agent(rest)] if rest else []
             case ev.ContextReported(report=report):
                 return [show.usage(report)]
-            case ev.CommandPrinted(text=text):
-                return [show.said_by_agent(text + "\n")] if text else []
-            case ev.ScreenAsked(otherwise=text):
+            case ev.CommandPrinted(text=text) | ev.ScreenAsked(otherwise=text):
                 return [show.said_by_agent(text + "\n")] if text else []
             case _:
                 told = show.noted(event)

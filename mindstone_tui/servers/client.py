@@ -18,21 +18,7 @@ from mindstone_tui.core import errors, patterns, values
 from mindstone_tui.core.text import EXAMPLES_END, is_programs, without_reminders
 from mindstone_tui.servers.wire import ClientRequest, decode, texts
 
-_PROGRAMS: Final = {
-    "claude-cli": "claude-code",
-    "codex": "codex",
-    "opencode": "opencode",
-    "geminicli": "gemini-cli",
-    "qwencode": "qwen-code",
-    "aider": "aider",
-    "llm": "llm",
-    "goose": "goose",
-    "zed": "zed",
-    "cline": "cline",
-    "roocode": "roo-code",
-    "continue": "continue",
-    "crush": "crush",
-}
+_PROGRAMS: Final = values.shipped(__file__, "user_agents.json", dict[str, str])
 """How a user agent begins, and whom it stands for."""
 _CONVERSATION: Final = (
     *("x-claude-code-session-id", "thread-id", "session-id", "conversation_id", "session_id"),

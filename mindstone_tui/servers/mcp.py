@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mcp.shared.exceptions import MCPError
 
     Context = ServerRequestContext[Any]
+    Page = types.PaginatedRequestParams | None
 
 INSTRUCTIONS: Final = (
     "The record of a person's work with agents: verbatim, append-only, hash-chained. `search` "
@@ -156,17 +157,13 @@ def _tools(memory: MemoryServer, home: api.Home) -> dict[str, Any]:
             ),
         )
 
-    async def list_tools(
-        context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
+    async def list_tools(_: Context, params: Page) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[declared(*each) for each in memory.tools.items()])
 
     def failed(said: str) -> types.CallToolResult:
         return types.CallToolResult(content=[types.TextContent(text=said)], is_error=True)
 
-    async def call_tool(
-        context: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
+    async def call_tool(_: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
             told = await memory.call(params.name, params.arguments or {})
         except MindstoneError as error:
@@ -184,9 +181,7 @@ def _resources(memory: MemoryServer) -> dict[str, Any]:
     """Sessions as resources."""
     from mcp import types
 
-    async def list_resources(
-        context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
+    async def list_resources(_: Context, params: Page) -> types.ListResourcesResult:
         return types.ListResourcesResult(
             resources=[
                 types.Resource(uri=uri, name=title, mime_type="application/json")
@@ -194,9 +189,7 @@ def _resources(memory: MemoryServer) -> dict[str, Any]:
             ]
         )
 
-    async def list_templates(
-        context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
+    async def list_templates(_: Context, params: Page) -> types.ListResourceTemplatesResult:
         template = types.ResourceTemplate(
             uri_template=RESOURCE + "{session}",
             name="session",
@@ -206,7 +199,7 @@ def _resources(memory: MemoryServer) -> dict[str, Any]:
         return types.ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(
-        context: Context, params: types.ReadResourceRequestParams
+        _: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         try:
             text = await memory.read(str(params.uri))
@@ -226,9 +219,7 @@ def _prompts(memory: MemoryServer) -> dict[str, Any]:
     """The one prompt there is: to go on where a session stands."""
     from mcp import types
 
-    async def list_prompts(
-        context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
+    async def list_prompts(_: Context, params: Page) -> types.ListPromptsResult:
         named = types.PromptArgument(
             name="session", description="The session to go on with; the default one if left out."
         )
@@ -239,9 +230,7 @@ def _prompts(memory: MemoryServer) -> dict[str, Any]:
         )
         return types.ListPromptsResult(prompts=[prompt])
 
-    async def get_prompt(
-        context: Context, params: types.GetPromptRequestParams
-    ) -> types.GetPromptResult:
+    async def get_prompt(_: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         try:
             if params.name != "handoff":
                 raise UsageError(f"There is no prompt {one_line(params.name)}.", "Use handoff.")

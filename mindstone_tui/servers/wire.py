@@ -81,18 +81,8 @@ class Reply(msgspec.Struct, kw_only=True):
     ending: Ending = "stop"
 
 
-_TYPES: Final = {
-    401: "authentication_error",
-    402: "billing_error",
-    403: "permission_error",
-    404: "not_found_error",
-    408: "timeout_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    503: "overloaded_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
+STATUS_NAMES: Final = values.shipped(__file__, "status_names.json", dict[str, dict[int, str]])
+"""What the formats call a status."""
 
 
 class Fault(msgspec.Struct, metaclass=values.Value, frozen=True):
@@ -107,7 +97,7 @@ class Fault(msgspec.Struct, metaclass=values.Value, frozen=True):
     @property
     def kind(self) -> str:
         """The word that Anthropic has for the status; OpenAI's clients go by their `code`."""
-        return _TYPES.get(
+        return STATUS_NAMES["anthropic"].get(
             self.status, "invalid_request_error" if self.status < 500 else "api_error"
         )
 
@@ -184,17 +174,15 @@ def text_of(content: object) -> str:
     return "\n\n".join([piece for part in content if (piece := _piece(part))])
 
 
+_PICTURES: Final = ("image", "image_url", "input_image", "input_audio")
+_NO_WORDS: Final = (*_PICTURES, "tool_result", "tool_use")
+
+
 def _piece(part: object) -> str:
     match part:
-        case str():
-            return part
-        case {"text": str(text)}:
+        case str(text) | {"text": str(text)} | {"refusal": str(text)}:
             return text
-        case {"refusal": str(text)}:
-            return text
-        case {"type": "image" | "image_url" | "input_image" | "input_audio"}:
-            return ""
-        case {"type": "tool_result" | "tool_use"}:
+        case {"type": str(kind)} if kind in _NO_WORDS:
             return ""
         case {"content": content}:
             return text_of(content)
@@ -222,7 +210,7 @@ def _picture(part: object) -> Picture | None:
             return Picture(url=url)
         case {"type": "input_audio", "input_audio": {"data": str(data)}}:
             return Picture(_bytes_of(data))
-        case {"type": "image" | "image_url" | "input_image" | "input_audio"}:
+        case {"type": str(kind)} if kind in _PICTURES:
             raise UsageError("A picture has neither bytes nor an address.", "Send it as base64.")
     return None
 

@@ -15,17 +15,6 @@ from mindstone_tui.servers import wire
 FORMAT: Final = "gemini"
 PATH: Final = "/v1beta/models/"
 _STOP: Final = {"stop": "STOP", "calls": "STOP", "length": "MAX_TOKENS"}
-_STATUS: Final = {
-    400: "INVALID_ARGUMENT",
-    401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    408: "DEADLINE_EXCEEDED",
-    413: "INVALID_ARGUMENT",
-    429: "RESOURCE_EXHAUSTED",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
-}
 _CHOICES: Final = {"NONE": "none", "ANY": "required"}
 
 
@@ -212,7 +201,8 @@ def _called(reply: wire.Reply) -> list[dict[str, Any]]:
 
 def error_body(fault: wire.Fault) -> dict[str, Any]:
     """An error as Google writes it."""
-    status = _STATUS.get(fault.status, "INTERNAL" if fault.status >= 500 else "INVALID_ARGUMENT")
+    usual = "INTERNAL" if fault.status >= 500 else "INVALID_ARGUMENT"
+    status = wire.STATUS_NAMES["gemini"].get(fault.status, usual)
     return {"error": {"code": fault.status, "message": fault.said, "status": status}}
 
 

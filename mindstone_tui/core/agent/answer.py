@@ -229,9 +229,7 @@ class ModelCall:
         )
 
 
-async def _closable(
-    stream: AsyncIterator[base.Delta | base.Retrying],
-) -> AsyncGenerator[base.Delta | base.Retrying, None]:
+async def _closable(stream: base.Streamed) -> AsyncGenerator[base.Delta | base.Retrying, None]:
     """The same stream, closed at once when nobody listens any more."""
     try:
         async for delta in stream:

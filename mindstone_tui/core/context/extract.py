@@ -69,6 +69,10 @@ class SourceMessage(Part):
         return self.text if self.said is None else self.said
 
 
+Passages = Sequence[SourceMessage]
+"""What was said, in order."""
+
+
 def passages_of(lines: Iterable[Line]) -> tuple[SourceMessage, ...]:
     """What was said and what tools gave back; bookkeeping and derived entries are no material."""
     read = list(lines)
@@ -149,7 +153,7 @@ def as_text(passages: Iterable[SourceMessage]) -> str:
     )
 
 
-def spans_over(passages: Sequence[SourceMessage]) -> tuple[Span, ...]:
+def spans_over(passages: Passages) -> tuple[Span, ...]:
     """Which lines of history these are."""
     return spans_of(sorted({passage.seq for passage in passages}))
 
@@ -210,7 +214,7 @@ def is_error(sentence: str) -> bool:
     return bool(_ERROR.search(sentence))
 
 
-def facts_of(passages: Sequence[SourceMessage], limits: ExtractLimits = EVERYTHING) -> Facts:
+def facts_of(passages: Passages, limits: ExtractLimits = EVERYTHING) -> Facts:
     """Everything that counts in the passages; names are ranked by use.
 
     What a tool gave back binds nobody, and its names count only where somebody used them: a file
@@ -280,7 +284,7 @@ _TELLING_NUMBER: Final = 3
 """Digits of a number that only a model said before anybody would miss it."""
 
 
-def _ranked_names(passages: Sequence[SourceMessage]) -> dict[str, tuple[str, ...]]:
+def _ranked_names(passages: Passages) -> dict[str, tuple[str, ...]]:
     """Names by kind: what the user said and what came up often stands first."""
     weights: dict[str, Counter[str]] = {
         "path": Counter(),

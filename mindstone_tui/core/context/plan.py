@@ -10,6 +10,7 @@ import msgspec
 from mindstone_tui.core import bounded_json, disk, errors, transcript
 from mindstone_tui.core.context import budget, measure, messages, trim
 from mindstone_tui.core.context.build_report import stable_prefix
+from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.prune import make_room as slide
 from mindstone_tui.core.context.prune import repair
 from mindstone_tui.core.context.window import LiveWindow, RoomMaker
@@ -211,8 +212,8 @@ def _recorded(sampling: Sampling, clean: Callable[[str], str]) -> Sampling:
     )
 
 
-def rebuild(history: transcript.History, plan_line: Line) -> Request:
-    """The request that a plan announced, byte for byte."""
+def rebuild(history: transcript.History, plan_line: Line, fold: Fold | None = None) -> Request:
+    """The request that a plan announced, byte for byte; a fold that stands there spares one."""
     plan = plan_line.entry
     if not isinstance(plan, window.PromptPlanned):
         raise errors.NoSuchEntry(
@@ -220,7 +221,8 @@ def rebuild(history: transcript.History, plan_line: Line) -> Request:
             "`mindstone replay --turn N --prompt` finds the plans of a turn.",
         )
     blobs = history.places.blobs
-    return fold_at(history, plan_line).request(
+    own = fold if fold and fold.head == plan.through else fold_at(history, plan_line)
+    return own.request(
         plan.model,
         turn=plan_line.turn,
         tail=plan.tail,

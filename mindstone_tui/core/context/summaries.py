@@ -207,7 +207,7 @@ def settled(order: Order, written: Written, summarizer: Summarizer) -> Summary |
     )
 
 
-def labelled(text: str, passages: Sequence[extract.SourceMessage], nonce: str) -> str:
+def labelled(text: str, passages: extract.Passages, nonce: str) -> str:
     """A derived text for a prompt: called what it is, with the way to its originals, as data."""
     if len(passages) == 1 and passages[0].speaker == "tool":
         one = passages[0]
@@ -225,9 +225,7 @@ def labelled(text: str, passages: Sequence[extract.SourceMessage], nonce: str) -
     return f"{said}\n{as_data(text, origin='derived summary', nonce=nonce)}"
 
 
-async def _write(
-    order: Order, passages: Sequence[extract.SourceMessage], summarizer: Summarizer
-) -> Written:
+async def _write(order: Order, passages: extract.Passages, summarizer: Summarizer) -> Written:
     """A model's text, repaired where it is worth it, at the second try at the latest."""
     how = order.recipe
     must = extract.facts_of(passages, how.limits)
@@ -272,7 +270,7 @@ def _complaint(
 
 
 def _without_inventions(
-    order: Order, text: str, passages: Sequence[extract.SourceMessage]
+    order: Order, text: str, passages: extract.Passages
 ) -> tuple[str, tuple[str, ...]]:
     """A text without the lines that name what its source does not; short numbers may be counts."""
     source = extract.folded(extract.as_text(passages))
@@ -304,7 +302,7 @@ def _correction(text: str, why: str, target: int) -> list[Message]:
 
 
 def _messages(
-    order: Order, passages: Sequence[extract.SourceMessage], target: int, summarizer: Summarizer
+    order: Order, passages: extract.Passages, target: int, summarizer: Summarizer
 ) -> list[Message]:
     how = order.recipe
     prompt = prompts.load(how.prompt).fill(target=target, percent=f"{how.percent}%")
@@ -335,7 +333,7 @@ def _batches(order: Order, summarizer: Summarizer) -> list[list[extract.SourceMe
     return batches
 
 
-def _share(order: Order, passages: Sequence[extract.SourceMessage], summarizer: Summarizer) -> int:
+def _share(order: Order, passages: extract.Passages, summarizer: Summarizer) -> int:
     size = sum(summarizer.count(passage.text) for passage in passages)
     return max(40, order.target * size // max(order.before, 1))
 

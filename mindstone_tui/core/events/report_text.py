@@ -8,14 +8,6 @@ from mindstone_tui.core.numbers import tokens
 from mindstone_tui.core.text import one_line, plural
 
 BAR = 30
-NAMES = {
-    "system_prompt": "system prompt",
-    "tool_definitions": "tool definitions",
-    "message_history": "message history",
-    "tool_results": "tool results",
-    "memory_injection": "memory injection",
-    "output_reserve": "output reserve",
-}
 
 
 def context_list(report: ContextReport) -> str:
@@ -98,7 +90,7 @@ def budget_text(report: ContextReport) -> str:
     when = "" if left is None else f"; full in about {_turns(left)} if nothing leaves"
     total = f"{report.prompt.tokens:,} of {report.usable:,} tokens, {report.utilization:.1%}{when}"
     burn = [
-        f"{NAMES[each.component]:17} {each.per_turn:>+9,.0f} a turn{_lasts(each)}"
+        f"{each.component.replace('_', ' '):17} {each.per_turn:>+9,.0f} a turn{_lasts(each)}"
         for each in report.burn
         if each.per_turn
     ]
@@ -187,7 +179,7 @@ def _component(part: Component) -> str:
     share = part.tokens / part.limit if part.limit else 0.0
     cells = min(20, round(20 * share))
     flag = " over" if part.tokens > part.limit else " near" if part.tokens > part.soft else ""
-    name = NAMES.get(part.name, part.name)
+    name = part.name.replace("_", " ")
     bar = "█" * cells + "░" * (20 - cells)
     return f"{name:17} {bar} {part.tokens:>8,} of {part.limit:>8,} {share:>5.0%}{flag}"
 

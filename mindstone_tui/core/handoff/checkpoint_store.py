@@ -23,6 +23,7 @@ from mindstone_tui.core.entries.standings import Rewinds, not_rewound
 from mindstone_tui.core.entries.window import Restored
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
 from mindstone_tui.core.handoff import checkpoint as checkpoints
+from mindstone_tui.core.handoff.checkpoint import Checkpoint
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.handoff.resume import progress_text
 from mindstone_tui.core.paths import SessionPlaces
@@ -40,13 +41,13 @@ _REMEDY = "Save a new one with /checkpoint; history has everything that it was m
 class Saved(Part):
     """A checkpoint that is on disk, and the entry that says so."""
 
-    checkpoint: checkpoints.Checkpoint
+    checkpoint: Checkpoint
     entry: CheckpointSaved
 
 
 def save(
     places: SessionPlaces,
-    draft: checkpoints.Checkpoint,
+    draft: Checkpoint,
     *,
     environment: Environment,
     saved_at: str,
@@ -81,7 +82,7 @@ def save(
         disk.close(lock)
 
 
-def _write(places: SessionPlaces, draft: checkpoints.Checkpoint, disk: Disk) -> Saved:
+def _write(places: SessionPlaces, draft: Checkpoint, disk: Disk) -> Saved:
     draft = checkpoints.fitted(draft)
     checkpoint = msgspec.structs.replace(draft, sha256=digest(draft))
     checked = checkpoints.validate(checkpoint)
@@ -102,15 +103,13 @@ def _write(places: SessionPlaces, draft: checkpoints.Checkpoint, disk: Disk) -> 
     return Saved(checkpoint=checkpoint, entry=entry)
 
 
-def digest(checkpoint: checkpoints.Checkpoint) -> str:
+def digest(checkpoint: Checkpoint) -> str:
     """SHA-256 over everything in a checkpoint but itself."""
     bare = msgspec.structs.replace(checkpoint, sha256="")
     return hashlib.sha256(msgspec.json.encode(bare, order="sorted")).hexdigest()
 
 
-def load(
-    places: SessionPlaces, newest: CheckpointSaved | None, hash_at: HashAt
-) -> checkpoints.Checkpoint:
+def load(places: SessionPlaces, newest: CheckpointSaved | None, hash_at: HashAt) -> Checkpoint:
     """The checkpoint on disk, proven against history; refused as torn, edited, foreign or stale."""
     data = _bytes(places.checkpoint)
     checkpoint = read(data)
@@ -138,7 +137,7 @@ _MOST_READ: Final = 8_192
 class TaskState(Part):
     """The task as it is now: the newest checkpoint, brought up to date with history."""
 
-    checkpoint: checkpoints.Checkpoint
+    checkpoint: Checkpoint
     newest: CheckpointSaved | None
     """What history says was saved last, as far as it was read."""
     problem: str = ""
@@ -171,7 +170,7 @@ def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> Ta
 
 def load_proven(
     places: SessionPlaces, history: History, *, also_rewound: bool = False
-) -> checkpoints.Checkpoint:
+) -> Checkpoint:
     """The checkpoint as it was saved, proven against this history; refused with its reason."""
     known = read(_bytes(places.checkpoint))
     lines = _lines(history, known.head.seq + 1)
@@ -181,9 +180,7 @@ def load_proven(
     return _quoting(found, history)
 
 
-def _refuse_rewound(
-    checkpoint: checkpoints.Checkpoint, since: Sequence[Line], history: History
-) -> None:
+def _refuse_rewound(checkpoint: Checkpoint, since: Sequence[Line], history: History) -> None:
     """A checkpoint holds what was said up to its head: nothing of it was rewound, or given back."""
     later = (line.entry for line in since if line.seq > checkpoint.head.seq)
     given = [turn for entry in later if isinstance(entry, Restored) for turn in entry.turns]
@@ -195,7 +192,7 @@ def _refuse_rewound(
         raise _refused("rewound", f"line {by} went back to before it was saved")
 
 
-def _quoting(checkpoint: checkpoints.Checkpoint, history: History) -> checkpoints.Checkpoint:
+def _quoting(checkpoint: Checkpoint, history: History) -> Checkpoint:
     """A checkpoint in which what was imported settles nothing, whichever version saved it."""
 
     def marked(seq: int, text: str) -> str:
@@ -263,10 +260,10 @@ def _line_at(history: History, seq: int) -> Line | None:
         return None
 
 
-def read(data: bytes) -> checkpoints.Checkpoint:
+def read(data: bytes) -> Checkpoint:
     """Decode a checkpoint's bytes; raises `ContinuityError` when they are none."""
     try:
-        checkpoint = read_as(data, checkpoints.Checkpoint)
+        checkpoint = read_as(data, Checkpoint)
     except msgspec.ValidationError as error:
         raise _refused("edited", f"its fields are wrong ({error})") from error
     except msgspec.DecodeError as error:

@@ -266,9 +266,7 @@ class Fidelity(entries.Part, omit_defaults=False):
         return f"Recall brought back {self.found} of {self.asked} probes ({self.score:.0%})."
 
 
-def draw(
-    passages: Sequence[extract.SourceMessage], limit: int = PROBES
-) -> tuple[FidelityProbe, ...]:
+def draw(passages: extract.Passages, limit: int = PROBES) -> tuple[FidelityProbe, ...]:
     """Probes from what left, the same for the same passages: rules first, then spread evenly.
 
     Text that only a tool said is left out: nobody asked to keep it.
@@ -300,7 +298,7 @@ def _spread(probes: list[FidelityProbe], room: int) -> list[FidelityProbe]:
     return [probes[at * len(probes) // room] for at in range(room)] if room > 0 else []
 
 
-def _settled(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
+def _settled(talk: extract.Passages) -> Iterator[FidelityProbe]:
     """What stands, asked for by what it is about."""
     for one in extract.settled_in(talk).standing:
         if not one.sure or (one.kind == "commitment" and one.speaker != "user"):
@@ -315,7 +313,7 @@ def _settled(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
             )
 
 
-def _state(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
+def _state(talk: extract.Passages) -> Iterator[FidelityProbe]:
     """What was done about a request, and what is still on a list."""
     request: extract.SourceMessage | None = None
     for one in talk:
@@ -339,7 +337,7 @@ def _state(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
                 )
 
 
-def _probes_of_names(talk: Sequence[extract.SourceMessage]) -> Iterator[FidelityProbe]:
+def _probes_of_names(talk: extract.Passages) -> Iterator[FidelityProbe]:
     """Files and names that people used more than once; plain words and fragments are none."""
     used: dict[str, list[extract.SourceMessage]] = {}
     for one in talk:
@@ -367,7 +365,7 @@ def _probes_of_names(talk: Sequence[extract.SourceMessage]) -> Iterator[Fidelity
         )
 
 
-def _is_known(name: str, where: Sequence[extract.SourceMessage]) -> bool:
+def _is_known(name: str, where: extract.Passages) -> bool:
     """Whether the person used a name; a file is known, too, that came up again in a later turn."""
     if any(one.speaker == "user" for one in where):
         return True

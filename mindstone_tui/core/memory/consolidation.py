@@ -146,9 +146,7 @@ def _spoken(lines: Sequence[Line]) -> tuple[extract.SourceMessage, ...]:
     return tuple(one for one in heard if one.speaker != "tool" and not one.imported)
 
 
-async def _look(
-    passages: Sequence[extract.SourceMessage], reviewer: Reviewer
-) -> tuple[list[ReviewFinding], str]:
+async def _look(passages: extract.Passages, reviewer: Reviewer) -> tuple[list[ReviewFinding], str]:
     plain = findings_in(passages)
     if reviewer.ask is None or not passages:
         return plain, ""
@@ -169,9 +167,7 @@ class _Said(msgspec.Struct, forbid_unknown_fields=True):
     sources: list[int]
 
 
-def _read_findings(
-    text: str, passages: Sequence[extract.SourceMessage]
-) -> tuple[list[ReviewFinding], str]:
+def _read_findings(text: str, passages: extract.Passages) -> tuple[list[ReviewFinding], str]:
     """A model's findings, each checked against the messages it names; all or none by form."""
     try:
         said = read_as(text, list[_Said])
@@ -193,7 +189,7 @@ def _read_findings(
     return found, f"{dropped} findings do not rest on what they name" if dropped else ""
 
 
-def _rests_on(said: _Said, sources: Sequence[extract.SourceMessage]) -> bool:
+def _rests_on(said: _Said, sources: extract.Passages) -> bool:
     """Whether every name in a finding stands in the messages that it gives as its source."""
     if not sources or len(sources) != len(said.sources) or cold_start(said.text[:1_000]):
         return False
@@ -203,7 +199,7 @@ def _rests_on(said: _Said, sources: Sequence[extract.SourceMessage]) -> bool:
     )
 
 
-def findings_in(passages: Sequence[extract.SourceMessage]) -> list[ReviewFinding]:
+def findings_in(passages: extract.Passages) -> list[ReviewFinding]:
     """What the user settled for good, corrections with what they correct, decisions and lessons.
 
     What was superseded later on is not found any more.

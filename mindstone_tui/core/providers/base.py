@@ -55,6 +55,9 @@ class Retrying(entries.Part):
     why: str
 
 
+Streamed = AsyncIterator[Delta | Retrying]
+"""An answer as it comes, and each time that it had to be asked for again."""
+
 _DEFAULTS: Final = ModelSettings()
 
 
@@ -138,7 +141,7 @@ class Provider(Protocol):
         """The window its server has loaded it with; None where there is none who could say."""
         ...
 
-    def stream(self, request: entries.Request, options: Options) -> AsyncIterator[Delta | Retrying]:
+    def stream(self, request: entries.Request, options: Options) -> Streamed:
         """Ask; ends with one `Finished`, or raises a `ProviderError`."""
         ...
 

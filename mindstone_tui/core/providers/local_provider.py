@@ -17,7 +17,7 @@ import contextlib
 import importlib.util
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -271,9 +271,7 @@ class LocalProvider(msgspec.Struct, dict=True, eq=False):
         """The window that its process runs with, which free memory decided."""
         return base.Window(tokens=self._planned(), label="measured")
 
-    async def stream(
-        self, request: entries.Request, options: base.Options
-    ) -> AsyncIterator[base.Delta | base.Retrying]:
+    async def stream(self, request: entries.Request, options: base.Options) -> base.Streamed:
         """Answer from the child; whoever stops listening stops the answer at once."""
         if not options.purpose and (known := about_mindstone(request, self.explained)):
             yield base.TextPart(text=known)

@@ -11,14 +11,14 @@ import abc
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from mindstone_tui.core.entries import Request
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense, ProviderUnreachable
 from mindstone_tui.core.providers import catalogue, discovery, errors
 from mindstone_tui.core.providers.address import Address, require_key
-from mindstone_tui.core.providers.base import Delta, Deltas, ModelInfo, Options, Retrying, Window
+from mindstone_tui.core.providers.base import Deltas, ModelInfo, Options, Retrying, Streamed, Window
 from mindstone_tui.core.providers.stream import Translator
 
 FIRST_WAIT: Final = 0.5
@@ -61,7 +61,7 @@ class ModelServer(abc.ABC):
         tokens = await discovery.loaded_window(address.model, address.base_url)
         return Window(tokens=tokens, label="measured") if tokens else None
 
-    async def stream(self, request: Request, options: Options) -> AsyncIterator[Delta | Retrying]:
+    async def stream(self, request: Request, options: Options) -> Streamed:
         """Ask, and ask again while nothing was said; ends once, or raises once."""
         require_key(self._address)
         for attempt in range(options.retries + 1):

@@ -171,9 +171,7 @@ class Configured(msgspec.Struct, eq=False):
         """What its server says."""
         return await self.behind.served_window(model)
 
-    async def stream(
-        self, request: Request, options: base.Options
-    ) -> AsyncIterator[base.Delta | base.Retrying]:
+    async def stream(self, request: Request, options: base.Options) -> base.Streamed:
         """The provider's own stream; the end carries what it cost, where that can be known."""
         async with _closing(self.behind.stream(request, options)) as answer:
             async for delta in answer:
@@ -198,9 +196,7 @@ class Configured(msgspec.Struct, eq=False):
 
 
 @contextlib.asynccontextmanager
-async def _closing(
-    answer: AsyncIterator[base.Delta | base.Retrying],
-) -> AsyncIterator[AsyncIterator[base.Delta | base.Retrying]]:
+async def _closing(answer: base.Streamed) -> AsyncIterator[base.Streamed]:
     """Close a stream at once when nobody listens any more, and with it what it holds."""
     try:
         yield answer

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -155,9 +155,7 @@ class ScriptedProvider:
         """There is no server."""
         return None
 
-    async def stream(
-        self, request: entries.Request, options: base.Options
-    ) -> AsyncIterator[base.Delta | base.Retrying]:
+    async def stream(self, request: entries.Request, options: base.Options) -> base.Streamed:
         """Say the reply at `options.position`."""
         if (reply := self._script().reply(options.purpose, options.position)) is None:
             purpose = f" for {options.purpose}" if options.purpose else ""

@@ -9,8 +9,7 @@ import msgspec
 
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.plan import plans_of_turn, rebuild
-from mindstone_tui.core.context.window_view import fold_at, reader
-from mindstone_tui.core.disk import read_blob
+from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Line, Request
 from mindstone_tui.core.entries.conversation import SideRequestSent
 from mindstone_tui.core.entries.window import PromptPlanned
@@ -75,7 +74,7 @@ def requests_of(history: History) -> Iterator[SentRequest | Damaged]:
             continue
         line = with_blobs(item, history.places)
         if isinstance(line.entry, PromptPlanned):
-            yield _planned(history, fold, line, line.entry)
+            yield _planned(history, fold, line)
         elif isinstance(line.entry, SideRequestSent):
             side = line.entry
             yield SentRequest(line, Request(model=side.model, messages=side.messages))
@@ -123,20 +122,11 @@ def _call_of(line: Line) -> int:
     return line.entry.call if isinstance(line.entry, PromptPlanned) else 0
 
 
-def _planned(history: History, fold: Fold, line: Line, plan: PromptPlanned) -> SentRequest:
+def _planned(history: History, fold: Fold, line: Line) -> SentRequest:
     try:
-        own = fold if fold.head == plan.through else fold_at(history, line)
-        request = own.request(
-            plan.model,
-            turn=line.turn,
-            tail=plan.tail,
-            blob=lambda digest: read_blob(history.places.blobs, digest),
-            images=plan.images,
-            sounds=plan.sounds,
-        )
+        return SentRequest(line, rebuild(history, line, fold))
     except MindstoneError as error:
         return SentRequest(line, None, error.what)
-    return SentRequest(line, request)
 
 
 def _unsent(history: History, turn: int, lines: list[Line]) -> Rebuilt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -28,7 +28,7 @@ class _Reply:
         self.retries = 0
         self.began = time.monotonic()
 
-    async def take_in(self, stream: AsyncIterator[base.Delta | base.Retrying]) -> None:
+    async def take_in(self, stream: base.Streamed) -> None:
         """Hear the reply to its end."""
         async for delta in stream:
             if isinstance(delta, base.Retrying):

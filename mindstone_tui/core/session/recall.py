@@ -79,42 +79,35 @@ _SAID_OTHERWISE: Final = 2.5
 Scope = str
 
 
-class SessionRecall:
+class SessionRecall(msgspec.Struct, dict=True, eq=False):
     """Finds what was said before, for one session and, if asked, beyond it."""
 
-    def __init__(
-        self,
-        home: paths.Places,
-        places: paths.SessionPlaces,
-        settings: RecallSettings,
-        embedder: Embedder | None,
-        shelves: agent_files.AgentFilesIndex,
-        *,
-        dropped: Collection[str] = (),
-        require_vectors: bool = False,
-    ) -> None:
-        self.by_words = vectors.pending_in(places)
-        """Passages that were found by words only when this was last announced."""
-        self._require_vectors = require_vectors
-        self.on = settings.auto
-        self.last: SearchResult | None = None
-        self.silent = ""
-        """Why nothing was brought back for the newest message; empty where something was."""
-        self._judged: set[tuple[int, int]] = set()
-        """Verdicts that were written down, which the index may not know yet."""
-        self.failure = ""
-        self.vectors = True
-        """Whether meaning can be searched: the last vectors that were wanted could be made."""
-        self._home = home
-        self._places = places
-        self._settings = settings
-        self._embedder = embedder
-        self._shelves = shelves
-        self._dropped = set(dropped)
-        self._opening = threading.Lock()
-        self._embedding = threading.Lock()
-        self._index: RecallIndex | None = None
-        self._asked: tuple[str, Asked] | None = None
+    _home: paths.Places
+    _places: paths.SessionPlaces
+    _settings: RecallSettings
+    _embedder: Embedder | None
+    _shelves: agent_files.AgentFilesIndex
+    dropped: set[str] = set()
+    require_vectors: bool = False
+    by_words: int = 0
+    """Passages that were found by words only when this was last announced."""
+    on: bool = True
+    last: SearchResult | None = None
+    silent: str = ""
+    """Why nothing was brought back for the newest message; empty where something was."""
+    _judged: set[tuple[int, int]] = set()
+    """Verdicts that were written down, which the index may not know yet."""
+    failure: str = ""
+    vectors: bool = True
+    """Whether meaning can be searched: the last vectors that were wanted could be made."""
+    _opening: threading.Lock = msgspec.field(default_factory=threading.Lock)
+    _embedding: threading.Lock = msgspec.field(default_factory=threading.Lock)
+    _index: RecallIndex | None = None
+    _asked: tuple[str, Asked] | None = None
+
+    def __post_init__(self) -> None:
+        self.by_words = vectors.pending_in(self._places)
+        self.on = self._settings.auto
 
     @property
     def index(self) -> RecallIndex:
@@ -142,7 +135,7 @@ class SessionRecall:
 
     def drop(self, session: str, entry: str) -> None:
         """Keep an entry out of automatic recall from here on."""
-        self._dropped.add(f"{session} {entry}")
+        self.dropped.add(f"{session} {entry}")
 
     async def gather(self, text: str, vacancy: Vacancy) -> derived.RecallInjected | None:
         """What is worth bringing back for a message; None when nothing is good enough."""
@@ -204,7 +197,7 @@ class SessionRecall:
         hits = tuple(
             hit
             for hit in found.hits
-            if f"{hit.passage.session} {hit.passage.entry}" not in self._dropped
+            if f"{hit.passage.session} {hit.passage.entry}" not in self.dropped
             # A note only repeats what was said; one that was let go repeats nothing.
             and not (hit.passage.kind == "note_taken" and hit.passage.superseded)
         )
@@ -348,7 +341,7 @@ class SessionRecall:
         for turn, each in passages.items():
             found = self.index.receipts(each)
             receipt = found[0] if found else window.Receipt(turn=turn, passages=0)
-            if receipt.vectors == "stored" or not self._require_vectors:
+            if receipt.vectors == "stored" or not self.require_vectors:
                 receipts[turn] = receipt
         return receipts
 

@@ -16,7 +16,7 @@ import select
 import socket
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -24,7 +24,7 @@ import psycopg
 from psycopg import waiting
 from psycopg.abc import RV, PQGen
 
-from mindstone_tui.core import errors
+from mindstone_tui.core import errors, values
 from mindstone_tui.core.entries.line import GENESIS
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.shared import schema
@@ -85,70 +85,38 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
             raise
 
 
+class _ServerState(msgspec.Struct, array_like=True, frozen=True):
+    """What becomes of an SQLSTATE: which error, and what it says of the server."""
+
+    error: Literal["Overtaken", "LeaseLost", "DamagedTranscript", "PlaceError", "HistoryAway"]
+    said: str
+    remedy: str = ""
+
+
+class _Words(msgspec.Struct, frozen=True):
+    states: dict[str, _ServerState]
+    reasons: dict[str, str]
+    """Words of the driver, and what they mean; the whole message may hold parts of the address."""
+
+
+_WORDS: Final = values.shipped(__file__, "postgres.json", _Words)
+
+
 def in_our_words(error: psycopg.Error, where: str) -> errors.MindstoneError:
     """What the server or the driver said, without a word of the address."""
-    match error.sqlstate or "":
-        case "MS001":
-            return errors.Overtaken(f"Another machine wrote to the session on {where} meanwhile.")
-        case "MS002":
-            return errors.LeaseLost(
-                f"NOT SAVED: another machine took over the session on {where}.",
-                "What was not saved is kept in a file; the next message goes on behind the "
-                "other machine's.",
-            )
-        case "MS003":
-            return errors.DamagedTranscript(
-                f"{where} refused lines: they do not follow what is kept there.",
-                "Run `mindstone verify` and `mindstone history status`.",
-            )
-        case "MS004" | "42501":
-            return errors.PlaceError(
-                f"The role that {where} knows this machine by may not use these sessions.",
-                "Check history.team, and the grants in docs/shared-history.md.",
-            )
-        case "28P01" | "28000":
-            return errors.HistoryAway(
-                f"{where} refused the user or the password.",
-                "Check history.url; a password may also stand in ~/.pgpass.",
-            )
-        case "53100" | "53000" | "53200":
-            return errors.HistoryAway(f"{where} has no room left.", "Free space on the server.")
-        case "53300":
-            return errors.HistoryAway(f"{where} takes no more connections.", "Try again later.")
-        case "25006":
-            return errors.HistoryAway(f"{where} only lets itself be read.", "Use the main server.")
-        case "3D000":
-            return errors.HistoryAway(f"There is no database {where}.", "Create it, or correct it.")
-        case state:
-            return errors.HistoryAway(
-                f"The history server {where} does not answer: {_reason(error, state)}.",
-                "What is kept here can still be read.",
-            )
-
-
-_REASONS: Final = {
-    "refused": "nobody listens there",
-    "no answer in time": "it took too long",
-    "timeout": "it took too long",
-    "timed out": "it took too long",
-    "resolve": "its name is not known",
-    "translate host": "its name is not known",
-    "certificate": "its certificate is not accepted",
-    "password": "it wants a password",
-    "starting up": "it is starting",
-    "recovery": "it is recovering",
-    "shutting down": "it is shutting down",
-    "terminat": "the connection broke",
-    "closed": "the connection broke",
-    "reset": "the connection broke",
-    "lost": "the connection broke",
-}
-"""Words of the driver, and what they mean; the whole message may hold parts of the address."""
+    state = error.sqlstate or ""
+    if (known := _WORDS.states.get(state)) is not None:
+        kind: type[errors.MindstoneError] = getattr(errors, known.error)
+        return kind(known.said.replace("{where}", where), known.remedy)
+    return errors.HistoryAway(
+        f"The history server {where} does not answer: {_reason(error, state)}.",
+        "What is kept here can still be read.",
+    )
 
 
 def _reason(error: psycopg.Error, state: str) -> str:
     said = str(error).lower()
-    for word, reason in _REASONS.items():
+    for word, reason in _WORDS.reasons.items():
         if word in said:
             return reason
     return f"{type(error).__name__} {state}".strip()

@@ -28,22 +28,7 @@ LONGEST_WHILE_STREAMING: Final = 8_000
 LONGEST: Final = 50_000
 """Characters; longer code is shown plain."""
 
-_STYLES: Final = {
-    "Comment": "italic $code-comment",
-    "Keyword": "$code-keyword",
-    "Literal.String": "$code-string",
-    "Literal.Number": "$code-number",
-    "Name.Function": "$code-name",
-    "Name.Class": "bold $code-name",
-    "Name.Decorator": "$code-name",
-    "Name.Tag": "$code-keyword",
-    "Name.Builtin": "$code-keyword",
-    "Operator.Word": "$code-keyword",
-    "Generic.Inserted": "$success",
-    "Generic.Deleted": "$error",
-    "Generic.Subheading": "$primary",
-    "Generic.Heading": "bold",
-}
+_STYLES: Final = values.shipped(__file__, "code_styles.json", dict[str, str])
 
 
 def highlighted(code: str, language: str, *, whole: bool = True) -> Content:

@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from mindstone_tui.core import values
 from mindstone_tui.core.config.glossary import Term
 from mindstone_tui.core.text import one_line
 from mindstone_tui.tui import show
@@ -102,20 +103,7 @@ def words_text(terms: Sequence[Term], width: int) -> Content:
     return Content("\n").join(lines)
 
 
-_KEY_NAMES = {
-    "escape": "Esc",
-    "pageup": "PgUp",
-    "pagedown": "PgDn",
-    "slash": "/",
-    "plus": "+",
-    "equals_sign": "=",
-    "minus": "-",
-    "question_mark": "?",
-    "up": "↑",
-    "down": "↓",
-    "left": "←",
-    "right": "→",
-}
+_KEY_NAMES = values.shipped(__file__, "key_names.json", dict[str, str])
 
 
 def key_name(keys: str) -> str:

@@ -103,21 +103,12 @@ def json_pieces(source: story.StorySource) -> Iterator[str]:
 
 def _entry(line: Line) -> dict[str, Any]:
     own = line.entry.fields if isinstance(line.entry, Unknown) else msgspec.to_builtins(line.entry)
-    return {
-        "v": FORMAT,
-        "seq": line.seq,
-        "id": line.id,
-        "session": line.session,
-        "ts": line.ts,
-        "turn": line.turn,
-        "role": line.role,
-        "channel": line.channel,
-        **own,
-        "kind": line.kind,
-        "parent": line.parent,
-        "prev": line.prev,
-        "hash": line.hash,
-    }
+
+    def said(*names: str) -> dict[str, Any]:
+        return {name: getattr(line, name) for name in names}
+
+    place = said("seq", "id", "session", "ts", "turn", "role", "channel")
+    return {"v": FORMAT, **place, **own, **said("kind", "parent", "prev", "hash")}
 
 
 def message_pieces(source: story.StorySource) -> Iterator[str]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core import bounded_json, errors
+from mindstone_tui.core import bounded_json, errors, values
 from mindstone_tui.core.config.glossary import Term, glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
@@ -137,15 +137,8 @@ _PATH: Final = r"""(?P<path>"[^"]+"|'[^']+'|`[^`]+`|[^\s"'`]+?)"""
 _PLEASE: Final = r"\A\s*(?:please\s+|can you\s+|could you\s+)?"
 _END: Final = r"\s*[.?!]?\s*\Z"
 
-_ALSO_CALLED: Final[dict[str, tuple[str, ...]]] = {
-    "path": ("path", "file", "file_path", "folder", "directory", "root"),
-    "command": ("command", "cmd"),
-    "pattern": ("pattern", "regex", "query", "glob"),
-    "query": ("query", "question", "text"),
-    "text": ("text", "note", "content", "body", "statement", "memory", "fact"),
-    "content": ("content", "text", "contents"),
-    "entry": ("entry", "id", "seq", "pointer"),
-}
+_ALSO_CALLED: Final = values.shipped(__file__, "also_called.json", dict[str, tuple[str, ...]])
+"""What an argument may be called by the tools that take it."""
 _QUOTE_MARKS: Final = "\"'`"
 
 
@@ -266,9 +259,7 @@ class GuideProvider:
         """There is no server."""
         return None
 
-    async def stream(
-        self, request: Request, options: base.Options
-    ) -> AsyncIterator[base.Delta | base.Retrying]:
+    async def stream(self, request: Request, options: base.Options) -> base.Streamed:
         """Answer word by word, or ask for tools."""
         answer = (
             _for_purpose(request, options.purpose)
