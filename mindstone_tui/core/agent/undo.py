@@ -55,6 +55,7 @@ _EVERYTHING: Final = 1 << 40
 _RECENT: Final = 256
 """Lines among which the record of an act that a crash cut short is looked for."""
 
+_READ_AGAIN: Final = "Read a file again before you rely on what it says."
 _MOST_NAMED: Final = 10
 """Files that the model is told of by name when they were put back."""
 
@@ -310,7 +311,17 @@ class FileKeeper:
         said = [*reversed(told), *([_left_in_words(stays)] if stays else [])]
         if not said:
             return ""
-        return f"[{' '.join(said)} Read a file again before you rely on what it says.]"
+        return f"[{' '.join(said)} {_READ_AGAIN}]"
+
+    def left_by(self, is_gone: Callable[[int], bool]) -> str:
+        """The same for who goes on without some turns, whose changes of files are still there."""
+        steps = self.steps()
+        stays: dict[int, list[str]] = {}
+        for step in steps.steps:
+            if step.restored is None and step.turn in steps.applied and is_gone(step.turn):
+                names = [text.exact(each.path) for each in step.entry.changes]
+                stays.setdefault(step.turn, []).extend(names)
+        return f"[{_left_in_words(stays)} {_READ_AGAIN}]" if stays else ""
 
     def now(self, root: str, path: str) -> Node | None:
         """What stands at a path."""
@@ -475,10 +486,8 @@ def _left_in_words(stays: Mapping[int, Sequence[str]]) -> str:
     turns = sorted(stays)
     names = list(dict.fromkeys(name for turn in turns for name in stays[turn]))
     shown = [*names[:_MOST_NAMED], *(["…"] if len(names) > _MOST_NAMED else [])]
-    what = f"The person rewound {narrate.turn_names(turns)}"
-    return (
-        f"{what}, which you no longer see; what was done to files there stays: {', '.join(shown)}."
-    )
+    seen = f"You do not see {narrate.turn_names(turns)} any more"
+    return f"{seen}; what was done to files there stays: {', '.join(shown)}."
 
 
 def _put_back_in_words(entry: FilesRestored) -> str:

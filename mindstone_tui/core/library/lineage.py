@@ -125,11 +125,13 @@ def ask_ancestors(
 
 
 def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
-    """The same with the verdicts that stood when the session was left: later ones are not ours."""
+    """The same as it stood when the session was left: later verdicts and restores are not ours."""
     changes = [line for line in history.newest(CHANGES, history.head.seq + 1) if line.seq <= at]
     standings = Standings(reversed(changes))
     hits = []
     for hit in found.hits:
+        if standings.took_back(hit.passage.turn):
+            continue
         judged = hit.superseded_by if (hit.superseded_by or at + 1) <= at else None
         by = max(filter(None, (judged, standings.replaced_by(hit.passage.seq))), default=None)
         hits.append(msgspec.structs.replace(hit, superseded_by=by, inherited=True))

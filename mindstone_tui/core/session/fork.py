@@ -46,6 +46,7 @@ from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 _AT: Final = "@"
 _BEFORE_COPIES: Final = 2
@@ -103,7 +104,10 @@ def fork_session(
         taken += tuple(_files_put_back(history, lines, point.seq))
         every = _with_verdicts(history, sorted(taken, key=lambda line: line.seq))
         shown = {line.turn for line in lines}
-        forked.append_all([_same_model(context, forked.channel, outside, shown), *_copies(every)])
+        rewinds = rewinds_of(history)
+        left = context.files.left_by(lambda each: each > last or rewinds.of_turn(each) is not None)
+        model = _same_model(context, forked.channel, outside, shown, left)
+        forked.append_all([model, *_copies(every)])
     finally:
         forked.close()
     if made is not child:
@@ -228,9 +232,12 @@ def push_fork(places: SessionPlaces, home: Places, history: HistorySettings) -> 
 
 
 def _same_model(
-    context: TurnContext, channel: str, outside: Outside, shown: Collection[int]
+    context: TurnContext, channel: str, outside: Outside, shown: Collection[int], left: str
 ) -> Draft:
-    """The fork answers with the model of the session it came from, which keeps what is outside."""
+    """The fork answers with the model of the session it came from, which keeps what is outside.
+
+    What turns `left` that are not in the fork is told with that.
+    """
     target = context.target
     tools = {tool.name for tool in context.window.fold.tools}
     # What was rewound there is nowhere here.
@@ -241,7 +248,7 @@ def _same_model(
         state=state,
         window=target.window,
         window_label=target.label,
-        marker=marker if context.settings.context.marker else "",
+        marker="\n".join(filter(None, (marker if context.settings.context.marker else "", left))),
     )
     return Draft(entry=entry, turn=0, channel=channel)
 

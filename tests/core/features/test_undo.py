@@ -111,7 +111,7 @@ async def test_the_model_is_told_once_that_files_were_put_back_and_the_prompt_go
         assert [str(one).startswith(told) for one in asked] == [True, False, False, True, False]
         assert "a.txt, new, new/deep, new/deep/c.txt." in asked[0]
         assert asked[0].endswith("just talk")
-        left = "which you no longer see; what was done to files there stays: "
+        left = "You do not see turn 3 any more; what was done to files there stays: "
         assert [left in str(one) for one in asked] == [False, False, False, True, False]
         assert "a.txt, l, run.sh, src/b.py, src/c.py." in asked[3]
         before, after = stage.requests()[1:3]

@@ -349,12 +349,25 @@ async def test_the_model_of_a_fork_hears_that_files_were_put_back(
     work = tmp_path / "work"
     work.mkdir()
     wrote = calls(("write", {"path": "c.txt", "content": "x\n"}))
-    model = script(tmp_path, wrote, {"text": "Wrote it."}, loop=True)
+    more_of_it = calls(("write", {"path": "d.txt", "content": "y\n"}))
+    done = {"text": "Wrote it."}
+    model = script(tmp_path, wrote, done, more_of_it, done, loop=True)
     more: dict[str, Any] = {"model": model, "cwd": work, "approve": "full-auto"}
     async with on_stage(home, **more) as stage:
         await stage.say("write it")
         await stage.run("/undo")
         await stage.run("/fork other")
+        await stage.say("write more")
+        await stage.run("/fork earlier turn 1")
+        await stage.run("/rewind turn 1")
+        await stage.run("/fork rewound")
+    for name in ("earlier", "rewound"):
+        model = script(tmp_path, {"text": "Well."}, loop=True)
+        key = SessionKey.parse(name)
+        async with on_stage(home, **more | {"model": model}, key=key) as fork:
+            await fork.say("What is there?")
+            left = "You do not see turn 2 any more; what was done to files there stays: d.txt."
+            assert left in str(fork.requests()[-1]), name
     model = script(tmp_path, {"text": "Well."}, loop=True)
     async with on_stage(home, **more | {"model": model}, key=SessionKey.parse("other")) as fork:
         await fork.say("What is in c.txt?")
@@ -363,3 +376,23 @@ async def test_the_model_of_a_fork_hears_that_files_were_put_back(
         assert told == [True, False]
         ended, _ = await fork.run("/redo")
         assert not ended.ok, "a fork keeps no files of its parent"
+
+
+async def test_what_the_parent_restores_later_is_no_past_of_the_fork(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("The billing service listens on port 8080.")
+        await stage.say("ok")
+        await stage.say("No, the billing service listens on port 9090, not 8080.")
+        await stage.run("/rewind turn 2")
+        await stage.say("go on")
+        await stage.run("/fork other")
+        await stage.run("/restore turn 3")
+        await stage.say("go on")
+    async with on_stage(home, model=model, key=SessionKey.parse("other")) as fork:
+        recall = fork.session.services.recall
+        told = await recall.answer("On which port does the billing service listen?", ())
+        assert "8080" in told
+        assert "9090" not in told
