@@ -99,7 +99,8 @@ def milestones(before: Checkpoint | None, now: Checkpoint) -> str:
     known = {one.title for one in earlier.of("done")} if earlier else set()
     reached = [
         (len([one for one in now.of("done") if one.title not in known]), "subtask done"),
-        (_newer(now.decided, earlier.decided if earlier else ()), "decision"),
+        # What the session decided stays when another task begins, and is no news there.
+        (_newer(now.decided, before.decided if before else ()), "decision"),
         (_newer(now.issues, earlier.issues if earlier else ()), "blocker"),
     ]
     return ", ".join(name for number, name in reached if number)

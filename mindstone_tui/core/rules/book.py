@@ -58,7 +58,8 @@ class StandingRule(
     @property
     def sentence(self) -> str:
         """Whose words they are, and where they stand."""
-        where = f"line {self.line} of {self.session.rpartition(':')[2]}"
+        name = self.session.rpartition(":")[2]
+        where = f"line {self.line} of {name}" if self.line else f"taken along by {name}"
         return f'"{self.words}" (your rule {self.number}, {self.since[:10]}, {where})'
 
 

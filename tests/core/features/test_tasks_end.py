@@ -207,6 +207,8 @@ async def test_a_decision_is_no_milestone_again_because_a_checkpoint_was_rewound
         await stage.run("/checkpoint save")
         await stage.run("/rewind turn 1")
         await stage.say("go on once more")
+        await stage.run("/task start Feed the otter")
+        await stage.say("go on with that")
         await stage.run("/context")
         saved = [one.trigger for one in stage.entries(CheckpointSaved)]
         assert saved.count("milestone: decision") == 1

@@ -17,6 +17,7 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturn
 from mindstone_tui.core.entries.derived import StatementSuperseded
 from mindstone_tui.core.entries.line import IMPORTED
 from mindstone_tui.core.entries.store import FilesRestored
+from mindstone_tui.core.entries.window import Rewound, WindowState
 from mindstone_tui.core.errors import UnknownName
 from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.export.html import escaped, prose, spread
@@ -272,7 +273,9 @@ def test_what_was_corrected_or_taken_back_is_no_outcome_and_an_import_is_quoted(
     undone = FilesRestored(
         direction="undo", turns=(corrected,), root="", total=0, changes=(), manifest="", token=""
     )
-    transcript.append(undone)
+    gone = say(transcript, "what now?", "Wait.")
+    last = transcript.append(undone, turn=gone)
+    transcript.append(Rewound(to_turn=corrected, state=WindowState(through=last.seq)))
     transcript.close()
     *_, rows = _outcomes(_exported(home, "html"))
     assert rows["Decided"] == ["imported: “We decided to use RabbitMQ for all messages.” turn 1"]

@@ -503,3 +503,9 @@ def test_of_a_very_long_paste_the_words_around_it_are_read(fence: str) -> None:
     assert all(text[one.at.start :].startswith(one.words) for one in found)
     inside = [one for one in found if 2_000 < one.at.start < len(text) - 1_000]
     assert not inside
+
+
+@pytest.mark.parametrize("said", ["For this task never use npm.", "In this repo always use tabs."])
+def test_where_a_rule_is_for_may_stand_before_it_without_a_comma(said: str) -> None:
+    (found,) = recognise(Utterance(line=1, text=said, speaker="user", turn=1))
+    assert (found.kind, found.sure, found.words) == ("rule", True, said)

@@ -276,7 +276,7 @@ def outcomes(source: StorySource) -> Outcomes:
         found[kind].setdefault(words, []).append((line.seq, line.turn))
 
     standings, rewinds = reader.standings_of(source.history), reader.rewinds_of(source.history)
-    lines = [line for line in source.lines() if rewinds.of_place(line.seq, line.turn) is None]
+    lines = [line for line in source.lines() if rewinds.of(line) is None]
     taken_back: set[int] = set()
     for line in lines:
         match line.entry:
