@@ -339,15 +339,16 @@ def said(items: Iterable[Sourced]) -> list[str]:
     return rows
 
 
-def corrected(since: Sequence[Line]) -> list[str]:
-    """What lines say holds no longer, each with what was said instead."""
+def corrected(since: Sequence[Line]) -> dict[int, str]:
+    """The lines of which others say that they hold no longer, each with what was said instead."""
     said = {line.seq: line.entry.text for line in since if isinstance(line.entry, UserMessage)}
     judged = [line.entry for line in since if isinstance(line.entry, StatementSuperseded)]
-    return [
-        f"Line {one.statement} holds no longer, by line {one.by}: {shortened(said[one.by], 200)}"
+    return {
+        one.statement: f"Line {one.statement} holds no longer, by line {one.by}: "
+        f"{shortened(said[one.by], 200)}"
         for one in judged
         if one.by in said
-    ]
+    }
 
 
 def _quoted(passage: SourceMessage, shown: int) -> str:

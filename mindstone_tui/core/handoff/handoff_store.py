@@ -121,7 +121,8 @@ def take_over(
     )
     body = f"{letter.body}\n\n## Since then, word for word\n{tail}" if tail else letter.body
     if corrected := handoff.corrected(since):
-        body += "\n\n## Corrected since then\n" + "\n".join(f"- {one}" for one in corrected)
+        rows = "\n".join(f"- {one}" for one in corrected.values())
+        body += f"\n\n## Corrected since then\n{rows}"
     origin = f"handoff of {letter.session}, lines {letter.covers.first}-{letter.covers.last}"
     text = (
         "This was handed over from the window before. It is derived from the transcript, which "

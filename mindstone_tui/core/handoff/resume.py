@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core import entries, errors
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries.derived import TaskDone, TaskStarted
@@ -73,12 +75,15 @@ def bootstrap(
         )
     )
     now = observe(file.path for file in checkpoint.environment.files)
-    changed = (*drift(checkpoint.environment, now), *handoff.corrected(since(checkpoint)))
+    corrected = handoff.corrected(since(checkpoint))
+    changed = (*drift(checkpoint.environment, now), *corrected.values())
     steps.append(
         ResumeStep(name="verify", detail=" ".join(changed) or "nothing has changed", ok=not changed)
     )
     summary = summary_at(checkpoint.summary) if checkpoint.summary is not None else ""
-    block = resume_block(checkpoint, changed, count, budget, summary)
+    holds = tuple(one for one in checkpoint.decisions if one.seq not in corrected)
+    told = msgspec.structs.replace(checkpoint, decisions=holds)
+    block = resume_block(told, changed, count, budget, summary)
     steps.append(ResumeStep(name="inject", detail=f"{count(block)} tokens"))
     current = checkpoint.current
     resume_at = current.title if current else checkpoint.goal

@@ -228,4 +228,6 @@ async def test_what_was_corrected_since_is_told_with_a_checkpoint_and_a_handoff(
             await stage.say("go on")
             head = str(stage.requests()[-1][0]["content"])
             assert "holds no longer, by line" in head, command
+            if "resume" in command:
+                assert "We decided to use teak." not in head
             await stage.run("/rewind turn 2")
