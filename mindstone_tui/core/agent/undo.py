@@ -292,8 +292,9 @@ class FileKeeper:
         again: dict[int, bool] = {}
         """Turns whose changes were taken back or done again, as it was last."""
         stays: dict[int, list[str]] = {}
+        kept_to = _EVERYTHING
         with self._history() as history:
-            for line in history.newest(kinds, _RECENT):
+            for line in history.newest(kinds, _EVERYTHING):
                 match line.entry:
                     case FilesRestored(direction=direction, turns=turns):
                         told.append(_put_back_in_words(line.entry))
@@ -304,10 +305,12 @@ class FileKeeper:
                             names = stays.setdefault(line.turn, [])
                             names[:0] = [text.exact(each.path) for each in changes]
                     case conversation.UserMessage():
-                        if standings.Rewinds(rewinds).of(line) is None:
+                        # One that was restored says nothing of those that were not.
+                        if line.turn <= kept_to and standings.Rewinds(rewinds).of(line) is None:
                             break
-                    case _:
+                    case entry:
                         rewinds.append(line)
+                        kept_to = min(kept_to, getattr(entry, "to_turn", kept_to))
         said = [*reversed(told), *([_left_in_words(stays)] if stays else [])]
         if not said:
             return ""

@@ -126,6 +126,21 @@ async def test_the_model_is_told_once_that_files_were_put_back_and_the_prompt_go
         assert left not in said, "the files were put back as well"
 
 
+async def test_what_was_restored_or_is_long_ago_hides_no_file_that_was_left(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    edit = calls(("edit", {"path": "a.txt", "old_string": "two", "new_string": "three"}))
+    talk = script(tmp_path, {"text": "hm"}, edit, *([{"text": "well"}] * 44))
+    async with on_stage(tmp_path / "home", cwd=work, model=talk, approve="full-auto") as stage:
+        for number in range(38):
+            await stage.say(f"message {number}")
+        assert len(stage.lines()) > 256
+        await stage.run("/rewind turn 1")
+        await stage.run("/restore turn 3")
+        await stage.say("What is in it?")
+        asked = str(stage.requests()[-1][-1]["content"])
+        assert "You do not see turn 2 any more; what was done to files there stays: a.txt." in asked
+
+
 @pytest.mark.parametrize("again", ["a.txt", "new/deep/c.txt"])
 async def test_what_changes_while_an_undo_asks_is_asked_about_as_well(
     tmp_path: Path, again: str
