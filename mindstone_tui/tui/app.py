@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
@@ -160,6 +161,8 @@ class MindstoneApp(App[int]):
 
     def on_mount(self) -> None:
         signals.on_ending(self._end)
+        if os.isatty(0):
+            self.set_interval(_LOOK_AGAIN, self._leave_with_terminal)
         if self.host.library is not None:
             self.set_interval(_LOOK_AGAIN, self._look_for_waiting)
         self.set_interval(1, self.watch_cache, pause=not self.host.settings.cache_warning)
@@ -168,6 +171,11 @@ class MindstoneApp(App[int]):
             self.notify(self._theme_refused, severity="warning", timeout=12, markup=False)
         if self.host.settings.keys:
             self.call_after_refresh(self._check_keys)
+
+    def _leave_with_terminal(self) -> None:
+        """End as with a closed window: a program above us, such as make, may keep the signal."""
+        if not os.isatty(0):
+            os.kill(os.getpid(), signal.SIGHUP)
 
     def _check_keys(self) -> None:
         """Say which of the user's own keys can never work, and why."""
