@@ -21,6 +21,7 @@ from mindstone_tui.core.entries.derived import (
     CompactionCertified,
     HandoffReplayed,
     HandoffWritten,
+    StatementSuperseded,
     SummaryDerived,
 )
 from mindstone_tui.core.entries.standings import not_rewound
@@ -31,6 +32,7 @@ from mindstone_tui.core.features.tasks import Tasks, TasksFeature
 from mindstone_tui.core.handoff import handoff, handoff_store
 from mindstone_tui.core.rules.book import RuleBook
 from mindstone_tui.core.session import features, services
+from mindstone_tui.core.text import as_data, fresh_nonce
 
 _SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
 _LOOKED_BACK: Final = 10_000
@@ -77,6 +79,26 @@ class Handoffs(msgspec.Struct, eq=False):
             taken = handoff_store.take_over_newest(self._tasks.places, history, context.count)
         entry = taken.entry(context.window.fold.state)
         return context.window.record(entry, context.transcript.last_turn)
+
+    def tell_corrections(self, first: int) -> None:
+        """Say below what stands in the head which of its lines hold no longer, since a line."""
+        window = self._context.window
+        replayed = window.fold.reference(window.fold.state.handoff)
+        if replayed is None or not isinstance(taken := replayed.entry, HandoffReplayed):
+            return
+        with self._context.transcript.history() as history:
+            read = reader(history)
+            since = not_rewound(read(first, history.head.seq))
+            judged = [one.entry for one in since if isinstance(one.entry, StatementSuperseded)]
+            older = (line for one in judged if one.by < first for line in read(one.by, one.by))
+            told = handoff.corrected([*older, *since])
+        rows = [why for seq, why in told.items() if f"line {seq}]" in taken.text]
+        if rows:
+            text = as_data("\n".join(rows), origin="corrected since", nonce=fresh_nonce())
+            entry = HandoffReplayed(
+                sha256=taken.sha256, text=f"{taken.text}\n{text}", state=window.fold.state
+            )
+            window.record(entry, self._context.transcript.last_turn)
 
     def newest(self) -> str:
         """The handoff that was written last, if it still is what was written."""
@@ -160,8 +182,13 @@ class HandoffsFeature(features.Feature):
         return self.handoffs.room_steps(self.session.recall.backfill)
 
     async def after_turn(self, turn: features.EndedTurn) -> Sequence[AnyEvent]:
-        """Write down what the compactions of a turn left of what must not be lost."""
+        """Write down what the compactions of a turn left of what must not be lost.
+
+        What was corrected in it and stands in the head, handed over or resumed, is told there.
+        """
         self._certified(turn.lines)
+        if turn.lines:
+            self.handoffs.tell_corrections(turn.lines[0].seq)
         return ()
 
     def _certified(self, lines: Iterable[Line]) -> list[Line]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from mindstone_tui.core.entries.derived import CheckpointSaved
 from mindstone_tui.core.paths import Places, SessionKey
 from tests.core.session.stage import Stage, on_stage, script
@@ -231,3 +233,22 @@ async def test_what_was_corrected_since_is_told_with_a_checkpoint_and_a_handoff(
             if "resume" in command:
                 assert "We decided to use teak." not in head
             await stage.run("/rewind turn 2")
+
+
+@pytest.mark.parametrize("taken", [("/checkpoint resume",), ("/handoff write", "/handoff use")])
+async def test_what_stands_in_the_head_says_what_was_corrected_after_it(
+    home: Path, taken: tuple[str, ...]
+) -> None:
+    async with on_stage(home, model=script(home.parent, {"text": "Yes."}, loop=True)) as stage:
+        await stage.run("/task start Build the boat")
+        await stage.say("We decided to use teak.")
+        await stage.run("/checkpoint save")
+        for command in taken:
+            assert (await stage.run(command))[0].ok
+        for said in ("No, we decided to use oak, not teak.", "go on", "and on"):
+            await stage.say(said)
+        heads = [str(one[0]["content"]) for one in stage.requests()[-2:]]
+        assert [one.count("holds no longer, by line") for one in heads] == [1, 1], "once"
+        await stage.run("/rewind turn 1")
+        await stage.say("and now?")
+        assert "holds no longer" not in str(stage.requests()[-1][0]["content"])
