@@ -291,6 +291,35 @@ async def test_an_escape_that_leads_out_of_a_question_and_is_held_down_stops_not
         await until(pilot, lambda: talk.did == [("interrupt",)])
 
 
+@pytest.mark.parametrize(
+    ("keys", "answered", "written"),
+    [
+        (["down", "enter", *"late", "enter"], ["late"], ""),
+        (["r", *"yarn", "enter"], ["yarn"], ""),
+        (["r", "escape", *"yn"], [], "yn"),
+        (["escape", *"ys"], [], "ys"),
+    ],
+)
+async def test_keys_that_come_faster_than_they_are_drawn_are_taken_one_after_the_other(
+    keys: list[str], answered: list[str], written: str
+) -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += GRACE + 0.5
+        await pilot.press("tab")
+        await until(pilot, lambda: isinstance(app.focused, Button))
+        now[0] += GRACE
+        for key in keys:
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await pilot.pause()
+        given = [said for one in talk.did for said in one if isinstance(said, ev.Answer)]
+        assert [(one.allowed, one.why) for one in given] == [(False, why) for why in answered]
+        assert app.chat.input_area.prompt.text == written
+
+
 async def test_a_paste_without_its_marks_leaves_the_focus_where_it_was() -> None:
     now = [100.0]
     host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])

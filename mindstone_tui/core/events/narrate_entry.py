@@ -144,6 +144,8 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
         case derived.TodoChanged(items=items, by=by):
             done = sum(one.status == "done" for one in items)
             return f"To do: {done} of {len(items)} done", f"by the {by}"
+        case derived.PlanChanged(stage="refused", seen=0.0, why="left without a plan"):
+            return "Plan mode left", "without a plan"
         case derived.PlanChanged(stage=stage, steps=steps, why=why):
             return f"Plan {stage}" + (f" · {plural(len(steps), 'step')}" if steps else ""), why
         case derived.JobStarted(job=job, command=command, stays=stays):

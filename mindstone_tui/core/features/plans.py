@@ -194,6 +194,7 @@ class PlansFeature(Feature):
         answer = self._newest(AssistantMessage)
         hand = self.context.by_hand(answer[1] if answer else "")
         if verb == "off":
+            hand |= {} if waits else {"seen": 0.0}  # there was nothing to look at
             self.record(derived.PlanChanged(stage="refused", why="left without a plan", **hand))
             yield CommandPrinted(command="plan", text="Plan mode is off; all tools may run again.")
         elif verb == "refuse":

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import get_args
 
 from mindstone_tui.core.config.settings import ApprovalMode
+from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.text import inside
@@ -63,6 +64,8 @@ class ToolboxFeature(Feature):
                 known = ", ".join(APPROVALS)
                 raise WrongUse(f"There is no mode {argument}; known: {known}.")
             await self.context.permissions.switch(argument)
+            # It counts at once, also in the running turn, so it goes on record where it does.
+            self.context.window.record(CommandRun(command=f"/approve {argument}"))
         yield CommandPrinted(command="approve", text=self.context.permissions.describe())
 
     @command("shell", usage="COMMAND")

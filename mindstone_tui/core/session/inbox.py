@@ -86,6 +86,7 @@ class LeftTurn(msgspec.Struct, frozen=True):
 
 
 Item = SentMessage | AskedCommand | LeftTurn
+Emit = Callable[[events.AnyEvent], None]
 
 
 def _is_queued(item: Item) -> TypeGuard[SentMessage]:
@@ -94,6 +95,9 @@ def _is_queued(item: Item) -> TypeGuard[SentMessage]:
 
 GO_BACK: Final = frozenset({"undo", "redo", "rewind"})
 """Commands about what was done last: while a turn runs, nobody can know what that will be."""
+AFTER_THE_TURN: Final = (
+    "A turn is running: {} waits for its end. Stopping it, or leaving, drops it."
+)
 NOT_DURING_A_TURN: Final = (
     "A turn is running, and what it does until its end would be taken back with the rest.",
     "Stop it with Esc, or say it again when it is over.",
@@ -155,6 +159,12 @@ class Inbox:
         steers = [one for one in steering if queued in ("", one.queued)]
         steering[:] = [one for one in steering if one not in steers]
         return [*steers, *(one.message for one in found)][::-1]
+
+    def drop_commands(self, why: str, emit: Emit) -> None:
+        """End the commands that wait for a turn's end, and say so: they are not run."""
+        for one in [one for one in self._waiting if isinstance(one, AskedCommand)]:
+            self._waiting.remove(one)
+            end_command(one.line, errors.Interrupted(f"{one.line} was not run: {why}."), emit)
 
     def empty(self) -> list[Item]:
         """Take everything out."""
@@ -255,9 +265,6 @@ class Outbox:
     async def close(self) -> None:
         """Let the hooks end that were told of alerts."""
         await self._alert_hooks.close()
-
-
-Emit = Callable[[events.AnyEvent], None]
 
 
 async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> Say | None:

@@ -194,6 +194,8 @@ class Session:
             inbox.end_command(line, errors.UsageError(*inbox.NOT_DURING_A_TURN), self._emit)
         elif asked.changes_window:
             self._inbox.put(asked)
+            if self._turn:
+                self._emit(events.Noticed(message=inbox.AFTER_THE_TURN.format(line)))
         else:
             looking = asyncio.create_task(self._run_command(asked), name=command.name)
             self._read_only_tasks.add(looking)
@@ -270,6 +272,7 @@ class Session:
         """
         if how:
             self._context.stopped_by = how
+            self._inbox.drop_commands("the turn before it was stopped", self._emit)
             for said in self._inbox.take_back(self._context.steering):
                 self._out.withdrawn(said.queued, said.text)
         if how or self._work is None:
@@ -317,11 +320,10 @@ class Session:
             for notice in ended.notices:
                 self._emit(notice)
         ours = (self._owner, self._follower, self._onlooker, self._resuming)
-        for task in (*ours, *self._read_only_tasks):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+        for task in filter(None, (*ours, *self._read_only_tasks)):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
         if self._feed is not None:
             await asyncio.to_thread(self._feed.stop)
         if self._turns:
@@ -336,11 +338,9 @@ class Session:
 
     def _persist_pending(self) -> None:
         """Write down what was said and has no turn; commands that wait are over."""
-        closed = errors.Interrupted("The session was closed first.")
+        self._inbox.drop_commands("the session was closed first", self._emit)
         for item in self._inbox.empty():
-            if isinstance(item, inbox.AskedCommand):
-                inbox.end_command(item.line, closed, self._emit)
-            elif isinstance(item, inbox.SentMessage) and not item.queued:
+            if isinstance(item, inbox.SentMessage) and not item.queued:
                 self._out.queue(item)
 
     def _strand(self, said: inbox.SentMessage | None) -> None:

@@ -209,7 +209,7 @@ class Decision(Vertical):
         """Step into it with a key, unless that was pressed before it could be read."""
         if self._gate.enter(self.moment(pressed)):
             self._early = False
-            self.query_one(f"#{self.FIRST}").focus()
+            self._focus(self.query_one(f"#{self.FIRST}"))
         else:
             self.too_early()
 
@@ -220,8 +220,11 @@ class Decision(Vertical):
 
     async def meet(self, event: events.Key | events.Paste) -> Whose:
         """Take a key or a paste that came while the focus is in here, or say whose it is."""
-        if not isinstance(self.screen.focused, Button):
-            return "focused"  # a field in which a reason is being written
+        if not isinstance(self.screen.focused, Button):  # a field for a reason
+            if not isinstance(event, events.Key) or event.key != "escape":
+                return "focused"
+            self.action_back()  # at once: what comes next is no longer written there
+            return "nobody"
         if isinstance(event, events.Paste):
             return "prompt"
         bound = self.screen.active_bindings.get(event.key)
@@ -275,9 +278,10 @@ class Decision(Vertical):
             self.post_message(self.Decided(self, choice, self.key))
 
     def action_step(self, by: int) -> None:
-        buttons = list(self.query(Button))
-        at = next((at for at, each in enumerate(buttons) if each.has_focus), 0)
-        buttons[(at + by) % len(buttons)].focus()
+        buttons: list[Widget] = list(self.query(Button))
+        focused = self.screen.focused
+        at = buttons.index(focused) if focused in buttons else 0
+        self._focus(buttons[(at + by) % len(buttons)])
 
     def action_read(self, direction: int) -> None:
         exact = self.query_one("#exact")
@@ -287,7 +291,13 @@ class Decision(Vertical):
             exact.scroll_page_up(animate=False)
 
     def action_back(self) -> None:
+        """Back to the prompt; whatever comes with that key is no answer any more."""
+        self._gate.leave()
         self.post_message(self.Left())
+
+    def _focus(self, widget: Widget) -> None:
+        """Give it the focus at once: the next key may be here already, and is meant for it."""
+        self.screen.set_focus(widget)
 
 
 def button(key: str, label: Content, choice: str) -> Button:
@@ -380,7 +390,9 @@ class Approval(Decision):
     def _show_reason(self, shown: bool) -> None:
         reason = self.query_one("#reason")
         reason.display = shown
-        (reason if shown else self.query_one("#deny")).focus()
+        self._focus(reason if shown else self.query_one("#deny"))
+        if not shown:  # what comes with the step back was written as the reason
+            self._gate.enter(self._clock())
         self.call_after_refresh(self.make_room)
 
     def action_back(self) -> None:

@@ -14,8 +14,10 @@ import pytest
 from mindstone_tui.core import events
 from mindstone_tui.core.entries import conversation as said
 from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.derived import PlanChanged
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.events.narrate_entry import of_entry
 from mindstone_tui.core.providers.guide import GUIDE
 from mindstone_tui.core.session.features import known_commands
 from mindstone_tui.core.tools.base import ToolResult
@@ -488,3 +490,38 @@ async def test_the_default_answers_where_only_the_guide_did_and_nobody_had_chose
         await stage.say("hello")
     async with on_stage(home) as stage:
         assert stage.session.services.context.model == GUIDE
+
+
+async def test_a_command_that_waits_for_a_turn_says_so_and_goes_with_a_stop(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "a b c d", "delay_ms": 200}, {"text": "Yes."})
+    async with on_stage(home, model=model) as stage:
+        stage.session.send("first")
+        await stage.until(events.TextDelta)
+        stage.session.command("/plan")
+        told = await stage.until(events.Noticed)
+        assert "/plan waits for its end" in told.message
+        stage.session.stop(how="escape")
+        ended = await stage.until(events.CommandEnded)
+        assert (ended.command, ended.ok) == ("/plan", False)
+        await stage.idle()
+        assert stage.entries(PlanChanged) == []
+
+
+async def test_whoever_loosens_approvals_is_on_record(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Yes."})) as stage:
+        await stage.run("/approve")
+        await stage.run("/approve auto-edit")
+        assert [one.command for one in stage.entries(CommandRun)] == ["/approve auto-edit"]
+
+
+async def test_who_leaves_plan_mode_without_a_plan_has_refused_nothing(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Yes."})) as stage:
+        await stage.run("/plan")
+        await stage.run("/plan off")
+        told = [of_entry(one, "app") for one in stage.entries(PlanChanged)]
+        assert told[-1] is not None
+        assert "Plan mode left" in told[-1].text
