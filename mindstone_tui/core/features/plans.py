@@ -17,6 +17,7 @@ from mindstone_tui.core.entries import Line, derived
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
+from mindstone_tui.core.events.narrate_entry import of_entry
 from mindstone_tui.core.features.tasks import TasksFeature
 from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.open_questions import LONGEST_STEP, steps_of
@@ -190,7 +191,11 @@ class PlansFeature(Feature):
             mark, open_questions.mark_of("plan", waits), "The plan", "`/plan` shows it"
         )
         if not self.planning:
-            raise errors.UsageError("Plan mode is off.", "`/plan` turns it on.")
+            with self.context.transcript.history() as history:
+                newest = next(iter(history.newest({"plan_changed"}, 1_000)), None)
+            last = of_entry(newest.entry, newest.channel) if newest is not None else None
+            why = f" {last.text}." if last is not None else ""
+            raise errors.UsageError(f"Plan mode is off.{why}", "`/plan` turns it on.")
         answer = self._newest(AssistantMessage)
         hand = self.context.by_hand(answer[1] if answer else "")
         if verb == "off":

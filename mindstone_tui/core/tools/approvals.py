@@ -191,7 +191,8 @@ def _unchanged(tool: Tool, approval: Approval, context: ToolContext) -> Mapping[
         raise NotAllowed("This is not the call that was approved.", "Ask again.")
     given = msgspec.json.decode(approval.arguments, type=dict[str, object])
     if tool.preview(given, context) != approval.preview:
-        raise NotAllowed("What it would do has changed since it was shown.", "Look again.")
+        # Nobody declined: what was allowed is not there any more.
+        raise ToolError("Not run: what it would do has changed since it was shown.", "Look again.")
     return given
 
 

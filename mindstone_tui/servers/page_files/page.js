@@ -33,7 +33,8 @@ function atEnd() { return talk.scrollHeight - talk.scrollTop - talk.clientHeight
 function add(node, item) {
   const follow = atEnd();
   if (item && item.line !== undefined) node.dataset.line = item.line;
-  talk.append(node);
+  // What waits for its turn stays below what happens until then.
+  talk.insertBefore(node, node.dataset.queued ? null : talk.querySelector(".queued"));
   if (follow) talk.scrollTop = talk.scrollHeight;
   return node;
 }

@@ -525,3 +525,5 @@ async def test_who_leaves_plan_mode_without_a_plan_has_refused_nothing(
         told = [of_entry(one, "app") for one in stage.entries(PlanChanged)]
         assert told[-1] is not None
         assert "Plan mode left" in told[-1].text
+        _, refused = await stage.run("/plan refuse too long")
+        assert "Plan mode left" in refused, "who comes too late is told what became of it"
