@@ -33,6 +33,7 @@ from mindstone_tui.core.handoff import handoff, handoff_store
 from mindstone_tui.core.rules.book import RuleBook
 from mindstone_tui.core.session import features, services
 from mindstone_tui.core.text import as_data, fresh_nonce
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 _SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
 _LOOKED_BACK: Final = 10_000
@@ -52,6 +53,9 @@ class Handoffs(msgspec.Struct, eq=False):
         checkpoint = self._tasks.state().checkpoint
         environment = self._tasks.environment(lines)
         budget = context.window.call(context.target).room.usable * HANDOFF_SHARE // 100
+        with context.transcript.history() as history:
+            rewinds = rewinds_of(history)
+        left = context.files.left_by(lambda turn: rewinds.of_turn(turn) is not None)
 
         def compose(text: str = "") -> handoff.Letter:
             return handoff.compose(
@@ -64,6 +68,7 @@ class Handoffs(msgspec.Struct, eq=False):
                 budget=min(handoff.BUDGET, budget),
                 prose=text,
                 model=context.model,
+                left=left,
             )
 
         written = compose()

@@ -17,6 +17,7 @@ from typing import Final
 
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.actions import actions_of
+from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.patterns import pattern_of
 
 MOST_FILES: Final = 40
@@ -82,6 +83,8 @@ class Touched(Part):
     path: str
     changed: bool
     turn: int
+    imported: bool = False
+    """Another program did it."""
 
 
 def observe(
@@ -259,7 +262,9 @@ def _small(path: Path, limit: int = 4096) -> str:
 def files_touched(lines: Iterable[Line]) -> tuple[Touched, ...]:
     """Files that tools read or changed with success, each once, in order of the last use."""
     touched: dict[str, Touched] = {}
-    for action in actions_of(lines):
+    every = list(lines)
+    foreign = {line.seq for line in every if is_imported(line)}
+    for action in actions_of(every):
         if not action.ok or action.kind == "command" or not action.about:
             continue
         before = touched.pop(action.about, None)
@@ -267,5 +272,8 @@ def files_touched(lines: Iterable[Line]) -> tuple[Touched, ...]:
         if before is not None and before.changed and not changed:
             touched[action.about] = before
         else:
-            touched[action.about] = Touched(path=action.about, changed=changed, turn=action.turn)
+            imported = action.seq in foreign
+            touched[action.about] = Touched(
+                path=action.about, changed=changed, turn=action.turn, imported=imported
+            )
     return tuple(touched.values())

@@ -104,12 +104,16 @@ def compose(
     budget: int = BUDGET,
     prose: str = "",
     model: str = "",
+    left: str = "",
 ) -> Letter:
-    """A handoff from the state of the task and the newest lines, the last of which is its head."""
+    """A handoff from the state of the task and the newest lines, the last of which is its head.
+
+    `left` says which files are still as turns left them that the window no longer has.
+    """
     if not lines:
         raise errors.ContinuityError("There is nothing to hand over yet.", "Say something first.")
     body = ""
-    source = _Source(lines)
+    source = _Source(lines, left)
     for extent in _EXTENTS:
         parts = _parts(checkpoint, source, environment, extent)
         body = "\n\n".join(f"## {title}\n" + "\n".join(items) for title, items in parts if items)
@@ -132,7 +136,8 @@ def compose(
 class _Source:
     """The lines as a handoff reads them, once for every extent that is tried."""
 
-    def __init__(self, lines: Sequence[Line]) -> None:
+    def __init__(self, lines: Sequence[Line], left: str) -> None:
+        self.left = [f"- {left}"] if left else []
         self.passages = passages_of(lines)
         self.imported = [one.seq for one in self.passages if one.imported]
         self.talk = [one for one in self.passages if one.speaker != "tool" and one.words.strip()]
@@ -168,7 +173,7 @@ def _parts(
         ("Approvals", [f"- {one}" for one in source.approvals]),
         ("Last errors", [f"- {_error(one, extent.shown)}" for one in fresh_errors(checkpoint)]),
         ("Already done", _done(checkpoint, source.talk, extent)),
-        ("Files", _files(source.touched, environment, extent.files)),
+        ("Files", [*_files(source.touched, environment, extent.files), *source.left]),
         ("Commands", commands_text(checkpoint)),
         ("Learned", _newest(checkpoint.learnings, extent.decisions)),
         ("Around the work", [f"- {one}" for one in environment_text(environment)]),
@@ -300,9 +305,8 @@ def _files(touched: Sequence[Touched], environment: Environment, most: int) -> l
     for file in (*changed, *read):
         state = there.get(file.path)
         disk = "" if state is None else f"; {state.words()}"
-        rows.append(
-            f"- {file.path} ({'changed' if file.changed else 'read'}, turn {file.turn}{disk})"
-        )
+        did = f"{'imported, ' * file.imported}{'changed' if file.changed else 'read'}"
+        rows.append(f"- {file.path} ({did}, turn {file.turn}{disk})")
     hidden = len(touched) - len(rows)
     return [*rows, f"- {hidden} more"] if hidden > 0 else rows
 

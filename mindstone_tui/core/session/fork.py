@@ -32,6 +32,7 @@ from mindstone_tui.core.entries.derived import (
     TodoChanged,
 )
 from mindstone_tui.core.entries.standings import Rewinds
+from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.entries.window import (
     Forked,
     ModelChanged,
@@ -124,11 +125,19 @@ def _folder_of(history: History) -> str:
 
 
 def _files_put_back(history: History, window: Sequence[Line], through: int) -> list[Line]:
-    """What a person did to files since the newest message: the model has not heard of it yet."""
+    """What a person did to files of these turns, or since the newest message, of any turn.
+
+    The model has not heard of the latter yet.
+    """
     said = [line.seq for line in window if isinstance(line.entry, conversation.UserMessage)]
-    since = max(said, default=0)
-    newest = history.newest(("files_restored",), history.head.seq - since)
-    return [line for line in newest if line.seq <= through]
+    since, turns = max(said, default=0), {line.turn for line in window}
+    return [
+        line
+        for line in history.newest(("files_restored",), history.head.seq)
+        if isinstance(line.entry, FilesRestored)
+        and line.seq <= through
+        and (line.seq > since or turns & {*line.entry.turns})
+    ]
 
 
 def _with_verdicts(history: History, lines: Sequence[Line]) -> list[Line]:

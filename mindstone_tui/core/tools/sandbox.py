@@ -167,6 +167,8 @@ class Confined(msgspec.Struct, frozen=True, kw_only=True):
     """Files in it."""
     filter_at: int | None = None
     """The number under which the command finds the filter of `seccomp.py`."""
+    local: bool = True
+    """Whether that lets it use Unix sockets, by which others act for it, outside."""
     roots: tuple[Path, ...] = ()
     """Folders in which it leaves nothing that lends rights (`take_off` in `shell.py`)."""
 
@@ -278,6 +280,7 @@ class Bubblewrap(msgspec.Struct, frozen=True):
             scratch=scratch,
             files=((settings, clean_git_settings(self.home)),),
             filter_at=_FILTER if seccomp.usable() else None,
+            local=network,
             roots=workspace.roots,
         )
 

@@ -124,7 +124,7 @@ async def _tried(sandbox: Sandbox, base: Path, environ: Mapping[str, str]) -> di
     with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as unix:
         tcp.bind(("127.0.0.1", 0))
         tcp.listen()
-        unix.bind(str(base / "socket"))
+        unix.bind(str(root / "open" / "socket"))  # what is out of sight is no trial
         unix.listen()
         told = {
             "inside": str(root / "open" / "file"),
@@ -133,7 +133,7 @@ async def _tried(sandbox: Sandbox, base: Path, environ: Mapping[str, str]) -> di
             "settings": str(root / ".mindstone"),
             "secret": str(base / "secret" / "key"),
             "tcp": tcp.getsockname(),
-            "unix": str(base / "socket"),
+            "unix": str(root / "open" / "socket"),
             "process": os.getpid(),
             "outside_process": f"/proc/{os.getpid()}",
             "machine": [f"/etc/{name}" for name in _OF_THE_MACHINE],

@@ -31,6 +31,7 @@ class Convention(NamedTuple):
     nodes: dict[int, int]
     attributes: tuple[int, ...]
     sockets: tuple[int, ...]
+    """Calls that make a socket; of all but the last, a filter cannot read of which family."""
     keys: tuple[int, ...]
     """Calls that reach the kernel's keyrings, which no namespace keeps apart."""
 
@@ -75,6 +76,8 @@ _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 _LENDING: Final = 0o6000
 _MAY_CREATE: Final = 0o100 | 0o20000000
 """O_CREAT, and what O_TMPFILE adds to O_DIRECTORY."""
+_LOCAL: Final = 1
+"""The family of Unix sockets."""
 _KIND, _CHARACTERS, _BLOCKS = 0o170000, 0o020000, 0o060000
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _FILTER = 38, 22, 2
 
@@ -84,25 +87,32 @@ def usable() -> bool:
     return platform.machine() in _MACHINES
 
 
-def program(*, sockets: bool, machine: str = platform.machine()) -> bytes:
-    """The filter as the kernel and bubblewrap read it; without `sockets` none can be made."""
+def program(*, sockets: bool, local: bool = True, machine: str = platform.machine()) -> bytes:
+    """The filter as the kernel and bubblewrap read it; without `sockets` none can be made.
+
+    Without `local` no Unix socket, by which a program in the same folder could be asked to act.
+    """
     steps: list[Step] = [(_LOAD, 0, 0, _ARCHITECTURE_AT)]
     for convention in _MACHINES[machine]:
-        section = _section(convention, sockets)
+        section = _section(convention, sockets, local)
         steps += [(_EQUAL, 0, len(section), convention.architecture), *section]
     steps.append((_GIVE, 0, 0, _KILL))
     return b"".join(struct.pack("HBBI", *step) for step in steps)
 
 
-def _section(convention: Convention, sockets: bool) -> list[Step]:
+def _section(convention: Convention, sockets: bool, local: bool) -> list[Step]:
     """The answers to one convention's calls; each part begins with the number and may go on."""
     steps: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT), (_AT_LEAST, 0, 1, _X32), _fail(_EPERM)]
     refused = {_EVERYWHERE["openat2"]: _ENOSYS, _EVERYWHERE["io_uring_setup"]: _EPERM}
     refused |= dict.fromkeys((*convention.attributes, _EVERYWHERE["setxattrat"]), _EOPNOTSUPP)
     refused |= dict.fromkeys(convention.keys, _ENOSYS)
-    refused |= {} if sockets else dict.fromkeys(convention.sockets, _EPERM)
+    *hidden, made = convention.sockets
+    refused |= dict.fromkeys(hidden, _EPERM) if not (sockets and local) else {}
+    refused |= {} if sockets else {made: _EPERM}
     for number, error in refused.items():
         steps += _of_call(number, [_fail(error)])
+    if sockets and not local:
+        steps += _of_call(made, [_argument(0), (_EQUAL, 0, 1, _LOCAL), _fail(_EPERM), _allow()])
     for number, place in {**convention.permissions, _EVERYWHERE["fchmodat2"]: 2}.items():
         steps += _of_call(number, _lending(place))
     for number, place in convention.creation.items():
@@ -161,10 +171,10 @@ def apply(*, sockets: bool) -> None:
         raise OSError(number, f"seccomp refused: {os.strerror(number)}")
 
 
-def offer(fd: int) -> None:
+def offer(fd: int, *, local: bool) -> None:
     """Lay the filter ready under a number, for bubblewrap, which applies it last of all."""
     made = os.memfd_create("filter")
-    os.write(made, program(sockets=True))
+    os.write(made, program(sockets=True, local=local))
     os.lseek(made, 0, os.SEEK_SET)
     os.dup2(made, fd)
     if made != fd:

@@ -8,7 +8,7 @@ parent dies, it stops all that is left, then kills it, until nothing answers.
 
 HOLD is JSON: `group`, a control group to enter first; `landlock`, what `landlock.py` and
 `seccomp.py` beside this file apply to the command; `filter`, the number under which bubblewrap
-finds the filter of the latter. Each may be null.
+finds the filter of the latter, and `local`, whether that leaves Unix sockets. Each may be null.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     _adopt_orphans()
     told = _Told()
     if (child := os.fork()) == 0:
-        _become(arguments[1:], hold["landlock"], hold["filter"])
+        _become(arguments[1:], hold["landlock"], hold["filter"], local=hold["local"])
     code = _wait_for(child, told)
     _end_all()
     return 143 if told.to_stop else code
@@ -73,7 +73,11 @@ def _adopt_orphans() -> None:
 
 
 def _become(
-    command: list[str], confinement: dict[str, object] | None, filter_at: int | None
+    command: list[str],
+    confinement: dict[str, object] | None,
+    filter_at: int | None,
+    *,
+    local: bool,
 ) -> None:
     """Turn this process into the command, in a session of its own and with default signals."""
     try:
@@ -89,7 +93,7 @@ def _become(
                 landlock.apply(confinement)
                 seccomp.apply(sockets=bool(confinement["network"]))
             if filter_at is not None:
-                seccomp.offer(filter_at)
+                seccomp.offer(filter_at, local=local)
         os.execvp(command[0], command)
     except BaseException as error:
         os.write(2, f"{command[0]}: {error}\n".encode("utf-8", "replace"))

@@ -255,6 +255,7 @@ PERMISSIONS = {
 }
 DEVICES = {0xC000003E: {133: 1, 259: 2}, 0x40000003: {14: 1, 297: 2}, 0xC00000B7: {33: 2}}
 FAILS = 0x00050000
+INTERPRETER = os.path.realpath(sys.executable)
 
 
 def judged(code: bytes, architecture: int, call: int, arguments: dict[int, int]) -> int:
@@ -296,6 +297,34 @@ def test_a_filter_refuses_permissions_that_lend_rights_and_no_others_on_every_ma
                 stat.S_IFCHR,
                 stat.S_IFBLK,
             ]
+
+
+@pytest.mark.parametrize(
+    ("sockets", "local", "refused"),
+    [(True, True, set()), (True, False, {1}), (False, False, {1, 2, 10})],
+)
+def test_a_filter_refuses_sockets_by_their_family_on_every_machine(
+    sockets: bool, local: bool, refused: set[int]
+) -> None:
+    made = {0xC000003E: 41, 0x40000003: 359, 0xC00000B7: 198}
+    for machine, architecture in PERMISSIONS:
+        code = seccomp.program(sockets=sockets, local=local, machine=machine)
+        answers = {
+            each: judged(code, architecture, made[architecture], {0: each}) for each in (1, 2, 10)
+        }
+        assert {each for each, told in answers.items() if told == FAILS | 1} == refused
+
+
+async def test_a_program_that_listens_in_the_workspace_cannot_be_asked_to_act(scene: Scene) -> None:
+    (scene.work / "run").mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(scene.work / "run" / "control"))
+        server.listen()
+        asks = "import socket; socket.socket(socket.AF_UNIX).connect('run/control')"
+        for sandbox in confinements(scene):
+            result = await attempt(scene, sandbox, f'{INTERPRETER} -S -c "{asks}"')
+            assert result.status == "error", sandbox.name
+            assert "PermissionError" in result.text
 
 
 async def test_a_folder_that_hands_its_group_down_stays_one(scene: Scene) -> None:

@@ -285,7 +285,7 @@ def outcomes(source: StorySource) -> Outcomes:
             case conversation.UserMessage(text=text):
                 words = as_written(text)
                 if not intent.is_small_talk(words):
-                    add("Asked", words, line)
+                    add("Asked", quoted(line, words), line)
                 if standings.replaced_by(line.seq) is not None:
                     continue
                 for each in recognise(Utterance(speaker="user", text=words, line=line.seq)):
@@ -294,9 +294,10 @@ def outcomes(source: StorySource) -> Outcomes:
             case conversation.ToolReturned(name=name, text=text) if kind_of(name) == "command":
                 for commit, subject in _COMMITTED.findall(inside(text)):
                     add("Commits", f"{commit} {subject}", line)
+    foreign = {line.seq for line in lines if is_imported(line)}
     for done in actions_of(lines):
         if done.kind == "change" and done.ok and done.turn not in taken_back:
-            add("Files", done.about, done)
+            add("Files", done.about + (" (imported)" if done.seq in foreign else ""), done)
     return found
 
 
