@@ -8,6 +8,7 @@ what came up in between is taken back, and the model is told to propose it with 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fnmatch
 import functools
 import json
@@ -16,6 +17,7 @@ import re
 import secrets
 import stat
 import unicodedata
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal
@@ -43,6 +45,9 @@ _PLAIN: Final = pattern_of("|".join(map(fnmatch.translate, _SETTINGS)))
 _MOST_KEPT: Final = 8 << 20
 """Bytes of a file that can be put back; a package manager in one file has five million."""
 _MOST_LINKS: Final = 40
+_MOST_SETTINGS: Final = 1_000
+_MOST_LOOKED_AT: Final = 50_000
+_WORD: Final = pattern_of(r"[^\s'\";|&()<>!]+")
 _RUN_BY_VALUE: Final = pattern_of(r"!|[\w+.-]*::")
 """A command, or the name of a program that is to reach a remote."""
 _GIT_SETTINGS: Final = ("config", "config.worktree")
@@ -86,11 +91,55 @@ def short(path: Path, roots: tuple[Path, ...]) -> str:
     return str(path.relative_to(root))
 
 
-def links_of(folder: Path) -> Iterator[Path]:
-    """Where those links in a folder lead that others obey."""
-    for entry in _listed(folder):
-        if entry.is_symlink() and steers((entry.name,)):
-            yield Path(os.path.realpath(entry.path))
+def obeyed_below(root: Path) -> Iterator[Path]:
+    """What others are led to from below a folder: by links that they obey, and by git's settings.
+
+    A folder that holds very much is looked into only so far, from the top down.
+    """
+    todo, room = deque([root]), _MOST_LOOKED_AT
+    while todo and room > 0:
+        folder = todo.popleft()
+        above, entries = folder.relative_to(root).parts, _listed(folder)
+        room -= len(entries)
+        for entry in entries:
+            if entry.is_symlink():
+                if steers((*above, entry.name)):
+                    yield Path(os.path.realpath(entry.path))
+            elif entry.is_dir() and _kind_of((plain_name(entry.name),)) != "foreign":
+                todo.append(Path(entry.path))
+    yield from _named_by_git(root)
+
+
+def _named_by_git(root: Path, further: Iterable[Path] = ()) -> Iterator[Path]:
+    """What the settings of git that count in a folder name: hooks, more settings, programs."""
+    top = next((each for each in (root, *root.parents) if os.path.lexists(each / ".git")), root)
+    repository = _led_to(top / ".git")
+    places = {repository, _led_to(repository / "commondir")}
+    todo = [place / name for place in places for name in _GIT_SETTINGS]
+    todo += [*further, *(Path.home() / name for name in (".gitconfig", ".config/git/config"))]
+    known: set[Path] = set()
+    while todo and len(known) < _MOST_SETTINGS:
+        path = todo.pop()
+        content = None if path in known else _bytes_of(Path(os.path.realpath(path)))
+        known.add(path)
+        own = path.parent.parent if path.parent.name == ".git" else top
+        for key, value in _read_settings(content or b""):
+            includes = key.startswith("include") and key.endswith(".path")
+            whole = includes or key == "core.hookspath"
+            for word in (value,) if whole else _WORD.findall(value):
+                base = path.parent if includes else own
+                place = Path(os.path.normpath(base / os.path.expanduser(word)))  # noqa: PTH111
+                todo += [place] if includes else []
+                if whole or place.is_file() or ("/" in word and not place.exists()):
+                    yield from (place, Path(os.path.realpath(place)))
+
+
+def _read_settings(content: bytes) -> Iterator[tuple[str, str]]:
+    """What a configuration sets that may make git run something, as far as git reads on."""
+    with contextlib.suppress(ValueError):
+        for key, value, _ in git_settings(os.fsdecode(content).removeprefix("\ufeff")):
+            if key and not is_plain_setting(key, value):
+                yield key, value
 
 
 def changes_scripts(name: str, before: bytes | None, after: bytes) -> bool:
@@ -132,13 +181,19 @@ class ControlFiles:
         self._shut: set[Path] = set()
         """Folders that could not be listed at first."""
         self._ended = False
+        self._too_deep: set[Path] = set()
         homes = dict(self._found((root, "own") for root in roots))
+        settings = [each for each in homes if _is_settings(each)]
+        ways = {each for root in roots for each in _named_by_git(root, settings)}
+        homes |= dict(self._found((each, "control") for each in self._inside(ways)))
         links = (each for each in homes if stat.S_ISLNK(_seen(each).mode) and each.name != ".git")
-        ways = {each for path in links for each in _way_of(path)}
-        self._linked = [each for each in ways if any(root in each.parents for root in roots)]
+        self._linked = self._inside(ways.union(*map(_way_of, links)))
         homes |= dict(self._found((each, "control") for each in self._linked))
         self._before = {path: _seen(path) for path in homes}
         self._homes = {home: path for path, home in homes.items()}
+
+    def _inside(self, places: Iterable[Path]) -> list[Path]:
+        return [each for each in places if any(root in each.parents for root in self._roots)]
 
     def take_back(self, *, undo: bool = True) -> tuple[str, ...]:
         """Undo what came up or changed since; says what it was, by path.
@@ -160,7 +215,10 @@ class ControlFiles:
             undone.append(
                 part + short(path, self._roots) + " (which could not be put back)" * failed
             )
-        return tuple(sorted(undone))
+        deep = (
+            f"{short(each, self._roots)[:80]}… (too deep to look into)" for each in self._too_deep
+        )
+        return (*sorted(undone), *deep)
 
     def _found(self, starts: Iterable[tuple[Path, _Kind]]) -> Iterator[tuple[Path, _Home]]:
         """Every file below some folders that others may obey."""
@@ -169,7 +227,9 @@ class ControlFiles:
             folder, kind, home = todo.pop()
             try:
                 info = folder.lstat()
-            except OSError:
+            except OSError as error:
+                if self._ended and error.errno == errno.ENAMETOOLONG:
+                    self._too_deep.add(folder)
                 continue
             if not stat.S_ISDIR(info.st_mode):
                 yield folder, home
@@ -247,8 +307,8 @@ def _led_to(pointer: Path) -> Path:
     real = Path(os.path.realpath(pointer))
     if (content := _bytes_of(real)) is None:
         return real
-    text = os.fsdecode(content).removeprefix("gitdir:").replace("\0", "")
-    return Path(os.path.realpath(pointer.parent / text.strip()))
+    text = os.fsdecode(content).removeprefix("gitdir:").removeprefix(" ")
+    return Path(os.path.realpath(pointer.parent / text.partition("\0")[0].rstrip("\r\n")))
 
 
 def _seen(path: Path) -> _Seen:
@@ -262,7 +322,8 @@ def _seen(path: Path) -> _Seen:
     if content is None:
         acts = f"{info.st_ino} {info.st_ctime_ns}".encode()
     if name in (".git", "commondir"):
-        acts = acts if _runs_something(_led_to(path)) else None
+        odd = b"\0" in (content or b"")  # who reads it decides where it ends
+        acts = acts if odd or _runs_something(_led_to(path)) else None
     elif stat.S_ISLNK(info.st_mode):
         acts = b"-> " + (content or b"")
     elif content is not None and name == "package.json":

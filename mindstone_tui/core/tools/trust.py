@@ -18,9 +18,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shlex
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Generic, Literal, TypeVar
 
@@ -118,11 +119,14 @@ _MOST_READ: Final = 1024 * 1024
 _MOST_FILES: Final = 32
 _MOST_NAMED: Final = 1_000
 """Words of a file that may be the names of others."""
+_MOST_LOOKED_FOR: Final = 5_000
+"""Paths that these may be, in all the folders that a hook may enter."""
 _WORD: Final = patterns.pattern_of(r"[^\s\"'`;|&()<>=,\\]+")
-_PROJECT: Final = patterns.pattern_of(r"\$\{?(?:(?:CLAUDE|MINDSTONE)_PROJECT_DIR|PWD)\}?/|~\+/|@|!")
-_BLANKS: Final = patterns.pattern_of(r"\\[bfnrt]")
-_QUOTES: Final = patterns.pattern_of(r"""\\["\\]|'""")
-_ENTERED: Final = patterns.pattern_of(r"\b(?:cd|pushd) +([\w./-]+)")
+_PROJECT: Final = patterns.pattern_of(
+    r"\A(?:\$\{?(?:(?:CLAUDE|MINDSTONE)_PROJECT_DIR|PWD)\}?/|~\+/|@|!)"
+)
+_HERE: Final = patterns.pattern_of(r"\A(?:\./+)+")
+_QUOTES: Final = patterns.pattern_of(r"""["'\\]""")
 _MOST_FOLDERS: Final = 128
 """Folders with commands that are listed."""
 DEEPEST: Final = 3
@@ -263,34 +267,64 @@ def _named(
     """The files of the project that a file names; None where it may name too many.
 
     In prose only a word with a dot or a slash in it counts, unless `every` does: then it is JSON,
-    and words are read as a shell would read them, wherever it goes.
+    and words are read as a shell would read them, in whichever folder it could have gone to.
     """
-    text = data.decode("utf-8", "replace")
-    folders = [name.rpartition("/")[0]]
-    if every:
-        with contextlib.suppress(ValueError):
-            text = msgspec.json.encode(bounded_json.read_json(data)).decode()
-        text = _BLANKS.sub(" ", text)
-        text += " " + _QUOTES.sub("", text)
-        folders += dict.fromkeys(_ENTERED.findall(text))
-    root = f"{workspace.cwd}/"
     words = dict.fromkeys(
-        _PROJECT.sub("", word).removeprefix(root).removeprefix("./").strip("/:").rstrip(".")
-        for word in _WORD.findall(text)
+        form
+        for word in (_shell_words(data) if every else _WORD.findall(data.decode(errors="replace")))
+        for form in _forms(word, f"{workspace.cwd}/")
+        if form not in ("", ".") and os.path.normpath(form)[:2] != ".."
+        if every or "/" in form or "." in form
     )
-    plain = [
-        word
-        for word in words
-        if word[:1] not in ("", "-", "~", "$", "#") and os.path.normpath(word)[:2] != ".."
-        if every or "/" in word or "." in word
-    ]
-    if len(plain) * len(folders) > _MOST_NAMED:
+    folders = [name.rpartition("/")[0]]
+    if len(words) > _MOST_NAMED:
         return None
     if every:
-        plain += [f"{word}/__main__.py" for word in plain]
-        plain += ("GNUmakefile", "makefile", "Makefile") if "make" in words else ()
-    paths = (path for word in plain for path in (word, *(f"{each}/{word}" for each in folders)))
+        entered = [""]
+        for _ in range(DEEPEST):  # into one, and from there into the next
+            if len(words) * len(entered) > _MOST_LOOKED_FOR:
+                return None
+            ways = [f"{one}/{two}".lstrip("/") for one in entered for two in words]
+            entered = [way for way in ways if looking.at(way) and (workspace.cwd / way).is_dir()]
+            folders += entered
+        words |= dict.fromkeys([f"{word}/__main__.py" for word in words])
+        if any(word.endswith("make") for word in words):
+            words |= dict.fromkeys(("GNUmakefile", "makefile", "Makefile"))
+    if len(words) * len(folders) > _MOST_LOOKED_FOR:
+        return None
+    paths = (path for word in words for path in (word, *(f"{each}/{word}" for each in folders)))
     return [path for path in paths if looking.at(path) and (workspace.cwd / path).is_file()]
+
+
+def _forms(word: str, root: str) -> Iterator[str]:
+    """A word as the path that it may be, from the project on."""
+    for one in (word, _PROJECT.sub("", word)):
+        path = _HERE.sub("", one.removeprefix(root)).strip("/:")
+        yield from (path, path.rstrip("."))
+
+
+def _shell_words(data: bytes) -> Iterator[str]:
+    """Every word of every string in a JSON file, as a shell splits it, and more finely."""
+    text = data.decode("utf-8", "replace")
+    with contextlib.suppress(ValueError):
+        text = "\n".join(_strings(bounded_json.read_json(data)))
+    for line in text.splitlines():
+        yield from _WORD.findall(line)
+        yield from _WORD.findall(_QUOTES.sub("", line))
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.whitespace_split, lexer.commenters = True, ""
+        with contextlib.suppress(ValueError):  # it is cut off where a quotation does not end
+            yield from lexer
+
+
+def _strings(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            yield from (said for each in (*value, *value.values()) for said in _strings(each))
+        case list():
+            yield from (said for each in value for said in _strings(each))
 
 
 def _below(workspace: Workspace, folder: str, looking: Looking) -> list[str]:

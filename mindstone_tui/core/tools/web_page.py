@@ -138,7 +138,7 @@ class _Text(HTMLParser):
 
 
 def _well_formed(source: str) -> str:
-    """A page without comments, in which every `<` begins something that ends.
+    """A page without comments and attributes, in which every `<` begins a tag that ends at once.
 
     The parser of the standard library looks for the end of what never ends again and again.
     """
@@ -148,7 +148,16 @@ def _well_formed(source: str) -> str:
         pieces.append(source[at:start])
         at = end + 3
     pieces.append(source[at:])
-    return re.sub(r"<(?=!\[)|<(?![^<>]*>)", "&lt;", "".join(pieces))
+    return re.sub(_TAG, _bare, "".join(pieces))
+
+
+_TAG: Final = r"<(?:(?P<name>/?[a-zA-Z][^\s/<>]*+)[^<>]*+>|[!?][^<>]*+>)?+"
+
+
+def _bare(tag: re.Match[str]) -> str:
+    if tag["name"]:
+        return f"<{tag['name']}>"
+    return "" if tag[0].endswith(">") else "&lt;"
 
 
 def text_of_html(source: str) -> str:

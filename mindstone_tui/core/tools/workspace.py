@@ -21,7 +21,7 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.errors import NotAllowed, ToolError
-from mindstone_tui.core.tools.control_files import PROTECTED, links_of, plain_name, steers
+from mindstone_tui.core.tools.control_files import PROTECTED, obeyed_below, plain_name, steers
 
 Standing = Literal["open", "sensitive", "protected"]
 """`open` may be changed; `sensitive` steers other programs and always asks; `protected` never."""
@@ -76,7 +76,7 @@ class Workspace:
         if names & PROTECTED or not place.parts or self._is_ours(place.path):
             return "protected"
         led = place.obeyed or any(
-            each == place.path or each in place.path.parents for each in links_of(place.root)
+            each == place.path or each in place.path.parents for each in obeyed_below(place.root)
         )
         return "sensitive" if led or steers(place.parts) else "open"
 

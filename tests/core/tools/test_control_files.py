@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -325,7 +326,61 @@ async def test_what_a_link_that_others_obey_leads_to_is_put_back(tmp_path: Path)
         assert not (tmp_path / "shared/tasks.json").exists()
 
 
-@pytest.mark.parametrize("path", ["docs/notes.txt", "CLAUDE.md", "sub/AGENTS.md", "shared/x.json"])
+def shares_its_hooks(place: Path) -> None:
+    """A project whose repository names a folder for its hooks, more settings and a program."""
+    (place / "githooks").mkdir()
+    (place / "dev").mkdir()
+    (place / "githooks/pre-commit").symlink_to("../dev/check.sh")
+    for name in ("dev/check.sh", "dev/gitconfig", "dev/clean.py", "dev/free.py"):
+        (place / name).write_text("")
+    for args in (
+        ["init", "-q"],
+        ["config", "core.hooksPath", "githooks"],
+        ["config", "include.path", "../dev/gitconfig"],
+        ["config", "filter.x.clean", "python3 dev/clean.py"],
+    ):
+        subprocess.run(["git", *args], cwd=place, check=True)
+
+
+async def test_what_a_repository_has_git_run_is_put_back_wherever_it_lies(tmp_path: Path) -> None:
+    shares_its_hooks(tmp_path)
+    for sandbox in confinement(tmp_path.parent / "home"):
+        result = await python(
+            tmp_path,
+            "for each in ('githooks/post-index-change', 'dev/check.sh', 'dev/gitconfig',\n"
+            "             'dev/clean.py', 'dev/free.py'): put(each)",
+            sandbox,
+        )
+        assert not (tmp_path / "githooks/post-index-change").exists()
+        kept = [each.name for each in (tmp_path / "dev").iterdir() if each.read_text() == "evil"]
+        assert kept == ["free.py"], result.text
+
+
+@pytest.mark.parametrize("name", ["githooks/new", "dev/gitconfig", "dev/clean.py"])
+def test_what_a_repository_has_git_run_is_asked_about(tmp_path: Path, name: str) -> None:
+    shares_its_hooks(tmp_path)
+    asked = {
+        path: prepare(WRITE, "c1", json.dumps({"path": path, "content": "x"}), context(tmp_path))
+        for path in (name, "dev/free.py")
+    }
+    assert [each.standing for each in asked.values()] == ["sensitive", "open"]
+
+
+async def test_a_pointer_to_a_repository_ends_where_git_ends_it(tmp_path: Path) -> None:
+    shares_its_hooks(tmp_path)
+    await python(tmp_path, "put('sub/.git', 'gitdir: ../.git\\0x'); put('sub/githooks/a')")
+    assert not (tmp_path / "sub/.git").exists()
+
+
+async def test_a_folder_too_deep_to_look_into_is_told(tmp_path: Path) -> None:
+    dig = "for _ in range(25): os.mkdir('d' * 200); os.chdir('d' * 200)"
+    assert "too deep to look into" in (await python(tmp_path, dig)).text
+    shutil.rmtree(tmp_path / ("d" * 200))
+
+
+@pytest.mark.parametrize(
+    "path", ["docs/notes.txt", "CLAUDE.md", "sub/AGENTS.md", "shared/x.json", "docs/other.txt"]
+)
 def test_what_such_a_link_leads_to_is_asked_about(tmp_path: Path, path: str) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "shared").mkdir()

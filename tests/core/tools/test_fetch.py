@@ -245,8 +245,11 @@ def test_passwords_and_patterns_of_hosts() -> None:
     assert public(["93.184.216.34"], "x", private=False) == "93.184.216.34"
     assert text_of_html("<p>a<p>b<script>c</script>") == "a\nb"
     assert text_of_html("1<2 <!-- <b>no</b> --> <b>x</b><script>a<b</script>") == "1<2 x"
+    assert text_of_html("<!doctype html><p title='a'>b<br/>c</p >") == "b\nc"
     for never_ends in ("<a ", "<a b='", "<!--", "<a =", '<a"', "<![", "<?x", "</a ", "<![x>"):
         assert text_of_html(never_ends * 20_000).count("<") in (0, 20_000)
+    for quoted in ("<a b='>' ", '<a b=">" '):  # a quotation hides the end from a parser
+        assert text_of_html(quoted * 20_000)
 
 
 async def test_the_network_is_a_permission_of_its_own(tmp_path: Path, site: str) -> None:

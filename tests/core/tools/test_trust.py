@@ -148,10 +148,24 @@ def test_trust_covers_what_hooks_commands_and_skills_name(tmp_path: Path) -> Non
         "python3 tools/pkg",
         "make -s",
         "sh big.sh",
+        "sh 'my tools/@scope/a,b=c.sh'",
+        r"sh my\\ tools/@scope/a,b=c.sh",
+        "sh './a!(1).sh'",
+        "sh ./-x.sh",
+        "sh ./#x.sh",
+        "sh ~x.sh",
+        "cd tools && cd deeper && sh deep.sh",
+        "cd 'my tools' && cd ./@scope && sh 'a,b=c.sh'",
+        "cd $PWD/tools; sh inner.sh",
+        "cd -- tools; sh inner.sh",
+        "env -C tools sh inner.sh",
+        "gmake -s -C tools/deeper",
     ],
 )
 def test_a_script_is_watched_however_a_hook_names_it(tmp_path: Path, command: str) -> None:
     scripts = ["check.sh", "tools/inner.sh", "tools/pkg/__main__.py", "Makefile", "big.sh"]
+    scripts += ["my tools/@scope/a,b=c.sh", "a!(1).sh", "-x.sh", "#x.sh", "~x.sh"]
+    scripts += ["tools/deeper/deep.sh", "tools/deeper/Makefile"]
     for name in (*scripts, ".mindstone/hooks.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("old" if name != "big.sh" else "#" * 1_100_000)
