@@ -28,7 +28,7 @@ from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.events.narrate import aside, describe
 from mindstone_tui.core.events.narrate_entry import EventLine
 from mindstone_tui.core.events.question import GRACE, answer_to, explain, scopes_of
-from mindstone_tui.core.text import as_written
+from mindstone_tui.core.text import as_written, exact
 
 _STYLES: Final = {"note": "dim", "good": "green", "warning": "yellow", "error": "red"}
 
@@ -351,6 +351,14 @@ class LineChat:
             self._talk.send(text)
         await self._finish(drawing)
 
+    def stop(self) -> None:
+        """Stop the running turn; what was entered for later is not sent behind it, and is told."""
+        self._talk.interrupt(how="Ctrl+C")
+        while not self._lines.empty() and (line := self._lines.get_nowait()):
+            hint(f"Not sent: {exact(line.rstrip())}")
+        if self._at_end:
+            self._lines.put_nowait("")
+
     async def _finish(self, drawing: asyncio.Task[None]) -> None:
         finished = asyncio.create_task(self._finished.wait())
         await asyncio.wait({finished, drawing}, return_when=asyncio.FIRST_COMPLETED)
@@ -415,7 +423,8 @@ class LineChat:
 
 async def converse(talk: ev.Conversation, *, interactive: bool) -> int:
     """A line-mode chat on this process's own streams; Ctrl+C stops the running turn."""
-    asking = asyncio.create_task(LineChat(talk, read_line, interactive=interactive).run())
+    chat = LineChat(talk, read_line, interactive=interactive)
+    asking = asyncio.create_task(chat.run())
 
     def end() -> None:
         if not asking.cancelling():
@@ -424,7 +433,7 @@ async def converse(talk: ev.Conversation, *, interactive: bool) -> int:
     signals.on_ending(end)
     # Ctrl+C means the turn, and the chat goes on: asked for second, this one holds.
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, talk.interrupt)
+    loop.add_signal_handler(signal.SIGINT, chat.stop)
     try:
         return await asking
     except asyncio.CancelledError:

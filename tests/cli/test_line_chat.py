@@ -173,6 +173,25 @@ async def test_a_whole_word_entered_after_a_second_answers_and_no_line_before_do
     assert "in full" in err.getvalue()
 
 
+async def test_a_stop_sends_nothing_that_was_entered_behind_the_turn_and_says_so() -> None:
+    person = AtTerminal()
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as err:
+        running = asyncio.create_task(person.chat.run())
+        await person.enter("go\n")
+        person.talk.announce(QUESTION)
+        await person.settle()
+        await person.enter("yes\n", "and then this\n")
+        person.chat.stop()
+        person.talk.announce(done(1))
+        await person.enter("again\n")
+        person.talk.announce(done(2))
+        await person.enter("")
+        await running
+    assert person.sent == ["go", "again"]
+    assert ("interrupt",) in person.talk.did
+    assert "Not sent: and then this" in err.getvalue()
+
+
 @pytest.mark.parametrize("more", [True, False])
 def test_half_a_word_for_one_question_is_no_answer_to_the_next_and_no_message(
     monkeypatch: pytest.MonkeyPatch, more: bool

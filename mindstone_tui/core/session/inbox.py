@@ -257,6 +257,12 @@ class Outbox:
             self.complain(error)
         self.emit(events.MessageWithdrawn(entry=entry, text=text))
 
+    def give_back(self, waiting: Inbox) -> None:
+        """Hand what waits behind a turn that was stopped to whoever queued it here."""
+        waiting.drop_commands("the turn before it was stopped", self.emit)
+        for said in waiting.take_back(self._context.steering):
+            self.withdrawn(said.queued, said.text)
+
     async def let_out(self) -> None:
         """Give a program its answer, which is on disk, before the disk is waited for once more."""
         for _ in range(_STEPS_OUT):

@@ -272,9 +272,7 @@ class Session:
         """
         if how:
             self._context.stopped_by = how
-            self._inbox.drop_commands("the turn before it was stopped", self._emit)
-            for said in self._inbox.take_back(self._context.steering):
-                self._out.withdrawn(said.queued, said.text)
+            self._out.give_back(self._inbox)
         if how or self._work is None:
             self._questions.stop(self._lease, self.answer, why, how)
         self.interrupt(why)
@@ -479,7 +477,7 @@ class Session:
             if not turn and self._closing and not said.queued:
                 self._out.queue(said)
             elif said.queued and not turn and not self._closing:
-                self._out.withdrawn(said.queued)
+                self._out.withdrawn(said.queued, said.text if self._wanted != _TAKEN_BACK else "")
             fail("interrupted", str(cancelled) or "The person interrupted before the turn began.")
         except errors.MindstoneError as error:
             away = isinstance(error.__cause__, errors.HistoryAway) and self.on_away is not None
@@ -569,9 +567,8 @@ class Session:
         self._take_in(self.services.catch_up())
 
     async def _run_command(self, asked: inbox.AskedCommand) -> None:
-        said = await inbox.run_command(asked, self._context, self._emit)
-        if said is not None:  # its turn is the next thing that happens
-            self._inbox.put(inbox.SentMessage(said.text), first=True)
+        if (said := await inbox.run_command(asked, self._context, self._emit)) is not None:
+            self._inbox.put(inbox.SentMessage(said.text), first=True)  # what happens next
 
     async def _follow(self) -> None:
         """Take in what another surface writes while we are idle."""
@@ -593,6 +590,10 @@ class Session:
                 self._emit(event)
             if isinstance(line.entry, conversation.MessageWithdrawn):  # it was told elsewhere
                 self._inbox.take_back([], line.entry.queued)
+            elif isinstance(line.entry, conversation.ToolAnswered) and line.entry.stops:
+                self._out.give_back(
+                    self._inbox
+                )  # whoever stopped it wants nothing to begin behind it
             self._questions.hear(line)
         if lines:
             self._report()

@@ -192,7 +192,9 @@ async def test_who_gives_up_waiting_takes_the_message_back(home: Path, tmp_path:
         await first.until(events.TextDelta)
         second.session.send("never mind")
         await second.until(events.Noticed)
-        second.session.interrupt()
+        second.session.stop(how="Esc")
+        given = await second.until(events.MessageWithdrawn)
+        assert given.text == "never mind", "it comes back to whoever wrote it"
         ended = await second.until(events.TurnEnded)
         assert ended.ending == "interrupted"
         assert len(second.entries(MessageWithdrawn)) == 1
@@ -200,6 +202,25 @@ async def test_who_gives_up_waiting_takes_the_message_back(home: Path, tmp_path:
         await first.until(events.TurnEnded)
         assert (await second.say("this one counts")).ending == "done"
     assert [entry.text for entry in first.entries(UserMessage)] == ["long story", "this one counts"]
+
+
+async def test_who_stops_anothers_turn_sees_nothing_begin_that_was_queued_behind_it(
+    home: Path, tmp_path: Path
+) -> None:
+    asks = script(tmp_path, calls(("shell", {"command": "touch x"})), {"text": "done"}, loop=True)
+    async with (
+        on_stage(home, model=asks, cwd=tmp_path, asks=True, channel="tui", follow=True) as app,
+        on_stage(home, model=asks, cwd=tmp_path, asks=True, channel="web", follow=True) as page,
+    ):
+        app.session.send("go")
+        await app.until(events.ToolAsked)
+        app.session.send("and later this")
+        await page.until(events.ToolAsked)
+        page.session.stop(how="click")
+        given = await app.until(events.MessageWithdrawn)
+        assert given.text == "and later this"
+        await app.idle()
+        assert [entry.text for entry in app.entries(UserMessage)] == ["go"]
 
 
 async def test_a_model_chosen_in_one_surface_answers_in_the_other(
