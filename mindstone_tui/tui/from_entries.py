@@ -17,6 +17,7 @@ import msgspec
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, Unknown
+from mindstone_tui.core.entries.derived import MemoryDecided, OfferAnswered
 from mindstone_tui.core.entries.standings import REWOUND, Rewinds, Standings
 from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.events import from_entry, narrate
@@ -150,17 +151,23 @@ class Feed(msgspec.Struct, eq=False):
 def exchanges_in(lines: Iterable[Item], behind: Iterable[Item] = ()) -> list[ExchangeEvents]:
     """The exchanges recorded in consecutive lines, oldest first.
 
-    One that was rewound says so, as far as the lines `behind` know of it.
+    One that was rewound says so, as far as the lines `behind` know of it. What was offered and
+    decided is not asked about again.
     """
-    rewinds = Rewinds(line for line in behind if isinstance(line, Line))
+    every, later = list(lines), list(behind)
+    known = [line for line in (*every, *later) if isinstance(line, Line)]
+    rewinds = Rewinds(line for line in later if isinstance(line, Line))
+    settled = {str(line.entry.proposal) for line in known if isinstance(line.entry, MemoryDecided)}
+    settled |= {f"#{line.entry.offer}" for line in known if isinstance(line.entry, OfferAnswered)}
     found: list[ExchangeEvents] = []
     began = ""
-    for line in lines:
+    for line in every:
         turn = line.turn if isinstance(line, Line) else (found[-1].turn if found else 0)
         if isinstance(line, Line) and line.kind in _PASSED_OVER:
             continue
         for event in from_entry.events_of(line):
-            if isinstance(event, _BETWEEN):
+            offered = getattr(event, "proposal", "") or f"#{getattr(line, 'seq', '')}"
+            if isinstance(event, _BETWEEN) or offered in settled:
                 continue
             if not found or found[-1].turn != turn:
                 found.append(ExchangeEvents(turn))

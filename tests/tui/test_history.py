@@ -10,6 +10,7 @@ from textual.events import Key
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
+from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed
 from mindstone_tui.core.entries.window import Restored, Rewound, WindowState
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import describe_line
@@ -25,7 +26,7 @@ from mindstone_tui.tui.from_entries import (
     whole,
 )
 from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView
-from tests.builders import places_in, transcript_in
+from tests.builders import places_in, say, transcript_in
 from tests.tui.shelf import Hasty, Shelf, fill
 from tests.tui.staged import (
     SESSION,
@@ -226,6 +227,23 @@ def test_history_is_shown_with_the_events_that_once_announced_it(home: Path) -> 
         ev.AnswerRecorded,
         ev.TurnEnded,
     ]
+
+
+def test_what_was_offered_and_decided_is_not_asked_about_again(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "remember both", "Shall I?")
+    for name in ("m1", "m2"):
+        transcript.append(
+            MemoryProposed(
+                proposal=name, path="a.md", before="", after=name, by="model", sources=(1,)
+            ),
+            turn=1,
+        )
+    transcript.append(MemoryDecided(proposal="m1", decision="approved", by="person"), turn=1)
+    transcript.close()
+    with History(places_in(home)) as history:
+        shown = [event for each in exchanges_in(history.read()) for event in each.events]
+    assert [each.proposal for each in shown if isinstance(each, ev.MemoryProposed)] == ["m2"]
 
 
 def test_a_page_that_begins_inside_a_turn_waits_for_the_rest(home: Path) -> None:

@@ -216,11 +216,12 @@ class MemoryFeature(Feature):
         yield CommandPrinted(command="keep", text=f"{said}: {offer.text}")
 
     def _just_proposed(self) -> ProposalState | None:
-        """The memory that was proposed in the newest turn, if it waits."""
-        newest = self.memories.waiting[-1:]
-        with self.context.transcript.history() as history:
-            turns = [history.line(one.seq).turn for one in newest]
-        return newest[0] if turns == [self.context.transcript.last_turn] else None
+        """The memory that was proposed in the newest turn, if it waits and was shown here."""
+        newest, here = self.memories.waiting[-1:], self.context.transcript
+        with here.history() as history:
+            lines = [history.line(one.seq) for one in newest]
+        places = [(line.turn, line.channel) for line in lines]
+        return newest[0] if places == [(here.last_turn, here.channel)] else None
 
     @command(
         "memory",
@@ -411,7 +412,10 @@ class Offers:
     def answer(self, *, keep: bool, why: str = "") -> derived.StandingInstructionOffered:
         """Keep what was offered last, or not; what that was. A rule is left to whoever sets it."""
         if (seq := self.waiting) is None:
-            raise ContinuityError("Nothing waits to be kept or decided.", "/rules shows what was.")
+            raise ContinuityError(
+                "Nothing was offered here since the last message.",
+                "`/waiting` lists what waits, `/rules` what was kept.",
+            )
         entry = self.made[seq].entry
         hand = self._context.by_hand(self.made[seq].since)
         words = " ".join(entry.text.split())

@@ -116,21 +116,22 @@ def _fork(key: SessionKey, common: Head, source: LineStore, target: LineStore) -
             "Nothing was changed; `mindstone verify` says more.",
         )
     fork = SessionKey(key.agent, f"{key.main}{_AT}{hash_of(first)[:_SHOWN_OF_HASH]}")
-    kept = target.find(fork)
+    known, kept = source.find(key), target.find(fork)
     standing, head = (target.read(fork), kept.head) if kept else (iter(()), NOTHING)
-    fresh: list[bytes] = []
+    # No further than it said that it goes: a peer may send lines without end.
+    lines = _as_fork(source.read(key, 0, known.head.seq if known else 0), key, fork, common)
     last = NOTHING
-    for raw, copied in _as_fork(source.read(key), key, fork, common):
-        stands = next(standing, None)
-        if stands not in (None, copied):  # somebody went on in the fork, which is theirs now
+    for stands, (raw, copied) in zip(standing, lines, strict=False):
+        if stands != copied:  # somebody went on in the fork, which is theirs now
             return _fork(key, last, source, target)
         last = Head(last.seq + 1, hash_of(raw))
-        fresh += [copied] if stands is None else []
-    for batch in stores.in_batches(iter(fresh)):
+    fresh = 0
+    for batch in stores.in_batches(copied for _, copied in lines):
         stores.copy_blobs(key, batch, source, target, into=fork)
         target.append(fork, batch, head)
         head = Head(head.seq + len(batch), hash_of(batch[-1]))
-    return str(fork), len(fresh)
+        fresh += len(batch)
+    return str(fork), fresh
 
 
 def _as_fork(
@@ -212,8 +213,8 @@ class _Remote:
         return self._read if does == "read" else partial(self._ask, does)
 
     def _read(self, key: Any, first: int = 0, last: int | None = None) -> Iterator[bytes]:
-        while got := self._ask("read", key, first, last):
-            yield from got
+        while (last is None or first <= last) and (got := self._ask("read", key, first, last)):
+            yield from got if last is None else got[: last - first + 1]
             first += len(got)
 
     def _ask(self, does: str, *given: Any, **named: Any) -> Any:

@@ -34,6 +34,8 @@ class Convention(NamedTuple):
     """Calls that make a socket; of all but the last, a filter cannot read of which family."""
     keys: tuple[int, ...]
     """Calls that reach the kernel's keyrings, which no namespace keeps apart."""
+    shared: tuple[int, ...]
+    """Calls that reach what other programs share: memory, semaphores, queues of messages."""
 
 
 _EVERYWHERE: Final = {"fchmodat2": 452, "setxattrat": 463, "openat2": 437, "io_uring_setup": 425}
@@ -46,6 +48,7 @@ _X86_64: Final = Convention(
     attributes=(188, 189, 190),
     sockets=(41,),
     keys=(248, 249, 250),
+    shared=(29, 30, 31, 64, 65, 66, 68, 69, 70, 71, 220, 240, 241),
 )
 _I386: Final = Convention(
     0x40000003,
@@ -55,6 +58,7 @@ _I386: Final = Convention(
     attributes=(226, 227, 228),
     sockets=(102, 359),
     keys=(286, 287, 288),
+    shared=(117, *range(393, 403), 277, 278),
 )
 _AARCH64: Final = Convention(
     0xC00000B7,
@@ -64,6 +68,7 @@ _AARCH64: Final = Convention(
     attributes=(5, 6, 7),
     sockets=(198,),
     keys=(217, 218, 219),
+    shared=(180, 181, *range(186, 197)),
 )
 _MACHINES: Final = {"x86_64": (_X86_64, _I386), "aarch64": (_AARCH64,)}
 _X32: Final = 0x40000000
@@ -76,8 +81,8 @@ _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 _LENDING: Final = 0o6000
 _MAY_CREATE: Final = 0o100 | 0o20000000
 """O_CREAT, and what O_TMPFILE adds to O_DIRECTORY."""
-_LOCAL: Final = 1
-"""The family of Unix sockets."""
+_INTERNET: Final = (2, 10, 16)
+"""Families of sockets: both of the internet, and the one that asks for its addresses."""
 _KIND, _CHARACTERS, _BLOCKS = 0o170000, 0o020000, 0o060000
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _FILTER = 38, 22, 2
 
@@ -87,32 +92,38 @@ def usable() -> bool:
     return platform.machine() in _MACHINES
 
 
-def program(*, sockets: bool, local: bool = True, machine: str = platform.machine()) -> bytes:
+def program(
+    *, sockets: bool, local: bool = True, apart: bool = False, machine: str = platform.machine()
+) -> bytes:
     """The filter as the kernel and bubblewrap read it; without `sockets` none can be made.
 
-    Without `local` no Unix socket, by which a program in the same folder could be asked to act.
+    Without `local` only those of the internet, which a namespace of its own keeps apart: no Unix
+    socket, by which a program in the same folder could be asked to act, and none to a hypervisor.
+    What is kept `apart` so alone reaches nothing that others share, which a namespace would hide.
     """
     steps: list[Step] = [(_LOAD, 0, 0, _ARCHITECTURE_AT)]
     for convention in _MACHINES[machine]:
-        section = _section(convention, sockets, local)
+        section = _section(convention, sockets, local, apart)
         steps += [(_EQUAL, 0, len(section), convention.architecture), *section]
     steps.append((_GIVE, 0, 0, _KILL))
     return b"".join(struct.pack("HBBI", *step) for step in steps)
 
 
-def _section(convention: Convention, sockets: bool, local: bool) -> list[Step]:
+def _section(convention: Convention, sockets: bool, local: bool, apart: bool) -> list[Step]:
     """The answers to one convention's calls; each part begins with the number and may go on."""
     steps: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT), (_AT_LEAST, 0, 1, _X32), _fail(_EPERM)]
     refused = {_EVERYWHERE["openat2"]: _ENOSYS, _EVERYWHERE["io_uring_setup"]: _EPERM}
     refused |= dict.fromkeys((*convention.attributes, _EVERYWHERE["setxattrat"]), _EOPNOTSUPP)
     refused |= dict.fromkeys(convention.keys, _ENOSYS)
+    refused |= dict.fromkeys(convention.shared, _EPERM) if apart else {}
     *hidden, made = convention.sockets
     refused |= dict.fromkeys(hidden, _EPERM) if not (sockets and local) else {}
     refused |= {} if sockets else {made: _EPERM}
     for number, error in refused.items():
         steps += _of_call(number, [_fail(error)])
     if sockets and not local:
-        steps += _of_call(made, [_argument(0), (_EQUAL, 0, 1, _LOCAL), _fail(_EPERM), _allow()])
+        families = [(_EQUAL, len(_INTERNET) - at, 0, each) for at, each in enumerate(_INTERNET)]
+        steps += _of_call(made, [_argument(0), *families, _fail(_EPERM), _allow()])
     for number, place in {**convention.permissions, _EVERYWHERE["fchmodat2"]: 2}.items():
         steps += _of_call(number, _lending(place))
     for number, place in convention.creation.items():
@@ -160,7 +171,7 @@ def _allow() -> Step:
 
 def apply(*, sockets: bool) -> None:
     """Put this process and all it starts under the filter."""
-    code = program(sockets=sockets)
+    code = program(sockets=sockets, apart=True)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     libc = ctypes.CDLL(None, use_errno=True)

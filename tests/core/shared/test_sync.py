@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -276,6 +276,21 @@ def test_an_answer_that_is_none_fails_its_session_with_a_sentence(
     assert {each.state for each in failed} == {"failed"}
     assert all(each.why.endswith(".") for each in failed)
     assert a.bytes() == before
+
+
+class Endless(FileStore):
+    """A peer that goes on sending when it is not told where to end."""
+
+    def read(self, key: SessionKey, first: int = 0, last: int | None = None) -> Iterator[bytes]:
+        yield from super().read(key, first, last)
+        assert last is not None, "nobody said where to end"
+
+
+def test_a_fork_ends_where_its_peer_said_that_it_ends(tmp_path: Path) -> None:
+    a, b = grown_apart(tmp_path)
+    done = met(a.store(), Endless(b.places))
+    assert "forked" in {each.state for each in done}
+    assert a.holds() == {*a.said, *b.said}
 
 
 def test_what_is_no_question_is_answered_with_a_sentence_and_changes_nothing(

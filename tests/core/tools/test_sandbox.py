@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -301,7 +302,7 @@ def test_a_filter_refuses_permissions_that_lend_rights_and_no_others_on_every_ma
 
 @pytest.mark.parametrize(
     ("sockets", "local", "refused"),
-    [(True, True, set()), (True, False, {1}), (False, False, {1, 2, 10})],
+    [(True, True, set()), (True, False, {1, 17, 38, 40}), (False, False, {1, 2, 10, 17, 38, 40})],
 )
 def test_a_filter_refuses_sockets_by_their_family_on_every_machine(
     sockets: bool, local: bool, refused: set[int]
@@ -310,9 +311,29 @@ def test_a_filter_refuses_sockets_by_their_family_on_every_machine(
     for machine, architecture in PERMISSIONS:
         code = seccomp.program(sockets=sockets, local=local, machine=machine)
         answers = {
-            each: judged(code, architecture, made[architecture], {0: each}) for each in (1, 2, 10)
+            each: judged(code, architecture, made[architecture], {0: each})
+            for each in (1, 2, 10, 17, 38, 40)  # local, internet, raw, the kernel's, a hypervisor's
         }
         assert {each for each, told in answers.items() if told == FAILS | 1} == refused
+
+
+async def test_memory_that_other_programs_share_is_out_of_reach(scene: Scene) -> None:
+    program = scene.work / "open" / "share.py"
+    program.write_text(
+        "import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"
+        "made = libc.shmget(int(open('open/key').read()), 4096, 0o600)\n"
+        "print('reached' if made >= 0 else 'refused')\n"
+    )
+    libc = ctypes.CDLL(None, use_errno=True)
+    key = 0x4D530000 | os.getpid() & 0xFFFF
+    (scene.work / "open" / "key").write_text(str(key))
+    made = libc.shmget(key, 4096, 0o1600)
+    try:
+        for sandbox in confinements(scene):
+            result = await attempt(scene, sandbox, f"{INTERPRETER} -S open/share.py")
+            assert "refused" in result.text, sandbox.name
+    finally:
+        libc.shmctl(made, 0, None)
 
 
 async def test_a_program_that_listens_in_the_workspace_cannot_be_asked_to_act(scene: Scene) -> None:
