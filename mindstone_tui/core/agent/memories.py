@@ -16,6 +16,7 @@ from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context import summary_call, window_view
 from mindstone_tui.core.entries import Entry, Line, derived, standings, window
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, ToolError
+from mindstone_tui.core.events.narrate_entry import decided
 from mindstone_tui.core.language.replacement import replaces
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import plain_words, stopwords, tokens_of
@@ -412,6 +413,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
             raise ContinuityError(
                 f"There is no proposal {proposal}.", "/memory lists what is proposed."
             )
+        self._check_undecided(standing, decision)
         entry = proposals.decide(
             self.agent, standing, decision, by=by, after=after, knowingly=knowingly
         )
@@ -419,6 +421,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         known = msgspec.structs.replace(standing, decision=decision, after=entry.after)
         words = body_of(standing if decision == "undone" else known)
         line = self._write(msgspec.structs.replace(entry, words=words, why=why, **hand))
+        self._check_undecided(standing, decision, before=line.seq)
         proposals.apply(self.agent, standing.entry, entry)
         self.proposals[proposal] = known
         self._mark_doubted()
@@ -426,6 +429,25 @@ class Memories(msgspec.Struct, dict=True, eq=False):
             asked = [n for n in self.notes if (n.by, n.category) == ("person", "learnings")]
             self._drop([note for note in asked if note.text in body_of(standing)], line.seq)
         return line
+
+    def _check_undecided(
+        self, standing: ProposalState, decision: Decision, before: int | None = None
+    ) -> None:
+        """Raise where somebody decided elsewhere meanwhile: that came first, and counts."""
+        if decision == "undone":
+            return
+        with self._context.transcript.history() as history:
+            newest = history.newest(("memory_decided",), history.head.seq - standing.seq + 1)
+            earlier = [line for line in newest if before is None or line.seq < before]
+        for line in earlier:
+            match line.entry:
+                case derived.MemoryDecided(proposal=name, by=proposals.PERSON) as given:
+                    if name == standing.entry.proposal:
+                        where = decided(line.channel, given.how, given.seen)
+                        raise ContinuityError(
+                            f"The proposal {name} was already {given.decision}, {where}.",
+                            "Nothing was changed by this.",
+                        )
 
     async def consolidate(
         self, since: int, ask: summary_call.Ask | None = None, budget: int = consolidation.BUDGET

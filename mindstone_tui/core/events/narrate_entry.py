@@ -35,6 +35,7 @@ ANSWERED: Final = "the answer to "
 def decided(channel: str, how: str, seen: float) -> str:
     """Where a person decided, with which key or click, and how long they could have read it."""
     where = "" if how.startswith(ANSWERED) else " ".join(surface_of(channel))
+    where = "in a shell" if how.startswith("typed mindstone") else where
     key = f"with {one_line(how, 60)}" if how else ""
     after = f", {seconds(seen)} after it came into view" if seen else ""
     return " ".join(filter(None, (where, key))) + after

@@ -367,9 +367,12 @@ def proposals_of(lines: Iterable[entries.Line]) -> dict[str, ProposalState]:
         entry = line.entry
         if isinstance(entry, MemoryProposed):
             found[entry.proposal] = ProposalState(entry=entry, seq=line.seq, since=line.ts)
-        elif isinstance(entry, MemoryDecided) and entry.proposal in found:
+        elif isinstance(entry, MemoryDecided) and (known := found.get(entry.proposal)):
+            # Of two people at once the first counts; what was undone is undone.
+            if known.decision and entry.decision != "undone":
+                continue
             found[entry.proposal] = msgspec.structs.replace(
-                found[entry.proposal], decision=entry.decision, after=entry.after
+                known, decision=entry.decision, after=entry.after
             )
     return found
 

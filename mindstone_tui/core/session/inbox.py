@@ -73,6 +73,8 @@ class AskedCommand(msgspec.Struct, frozen=True):
     argument: str
     how: str = ""
     seen: float = 0.0
+    at: int = 0
+    """The newest line that whoever asked could have read."""
 
     @property
     def changes_window(self) -> bool:
@@ -279,6 +281,7 @@ async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> 
     failure: errors.MindstoneError | None = None
     typed = f"typed {' '.join(asked.line.split()[:2])}"
     context.hand = (asked.how or typed, asked.seen)  # read before it waits for anything
+    context.read_through = asked.at
     try:
         async for event in asked.command.handler(asked.feature, asked.argument):
             if isinstance(event, Say):

@@ -189,7 +189,8 @@ class Session:
         except errors.MindstoneError as error:
             inbox.end_command(line, error, self._emit)
             return
-        asked = inbox.AskedCommand(feature, command, line, argument, how, seen)
+        head = self._context.transcript.head.seq
+        asked = inbox.AskedCommand(feature, command, line, argument, how, seen, head)
         if self._turn and command.name in inbox.GO_BACK:
             inbox.end_command(line, errors.UsageError(*inbox.NOT_DURING_A_TURN), self._emit)
         elif asked.changes_window:

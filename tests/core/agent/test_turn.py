@@ -158,7 +158,7 @@ async def test_what_was_shown_is_what_runs(home: Path, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text("changed behind your back")
         stage.session.answer(asked.call, events.Answer(allowed=True))
         await stage.until(events.TurnEnded)
-    assert stage.all(events.ToolEnded)[0].status == "refused"
+    assert stage.all(events.ToolEnded)[0].status == "error"
     assert (tmp_path / "a.txt").read_text() == "changed behind your back"
 
 

@@ -22,10 +22,12 @@ from mindstone_tui.core.entries.derived import (
     SummaryDerived,
 )
 from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.events import Answer
 from mindstone_tui.core.features.memory import MemoryFeature
+from mindstone_tui.core.memory import proposals
 from mindstone_tui.core.memory.files import Memory, parse, render
-from mindstone_tui.core.memory.proposals import ProposalDraft
+from mindstone_tui.core.memory.proposals import ProposalDraft, proposals_of
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.providers.guide import GUIDE
 from tests.core.session.stage import Stage, calls, on_stage, read, script
@@ -214,6 +216,30 @@ async def test_a_waiting_proposal_is_edited_or_refused_by_command(
     (path,) = folder.glob("fact_*.md")
     memory = parse(path.read_text())
     assert (memory.body, memory.prevented) == ("Run ruff before commits.", 1)
+
+
+@pytest.mark.parametrize("heard", [True, False])
+async def test_of_two_who_decide_about_a_memory_at_once_the_first_counts(
+    home: Path, tmp_path: Path, heard: bool
+) -> None:
+    model = script(tmp_path, calls(remember("Lint", "Run lint.")), OK)
+    async with on_stage(home, model=model, channel="tui") as app:
+        await app.say("Propose what you like.")
+        (lint,) = app.entries(MemoryProposed)
+        async with on_stage(home, model=model, channel="web") as page:
+            memories = page.session.services.features.get(MemoryFeature).memories
+            standing = memories.proposals[lint.proposal]
+            assert (await app.run(f"/memory refuse {lint.proposal}"))[0].ok
+            if heard:
+                ended, said = await page.run(f"/memory approve {lint.proposal}")
+                assert not ended.ok
+                assert "already refused, in the app" in said
+            else:  # its look back came too early to see it
+                memories._write(proposals.decide(memories.agent, standing, "approved", by="person"))
+                with pytest.raises(ContinuityError, match="already refused"):
+                    memories._check_undecided(standing, "approved", before=page.lines()[-1].seq)
+            assert proposals_of(page.lines())[lint.proposal].decision == "refused"
+    assert not list((home / "agents/default/memory").glob("fact_*.md"))
 
 
 async def _review(stage: Stage) -> str:

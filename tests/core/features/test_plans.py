@@ -150,3 +150,21 @@ async def test_a_plan_that_was_edited_elsewhere_begins_only_where_its_steps_were
         app.session.command("/plan approve")
         await app.until(events.TurnEnded, lambda event: event.turn == 2)
     assert [each.stage for each in app.entries(PlanChanged)][-1] == "approved"
+
+
+async def test_an_approval_that_waits_for_a_turn_is_not_for_the_plan_that_comes_of_it(
+    tmp_path: Path,
+) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    other = {"text": PLAN.replace("Test it", "Delete everything"), "delay_ms": 200}
+    says = script(tmp_path, {"text": PLAN}, other, {"text": "done"}, loop=True)
+    async with on_stage(home, cwd=work, model=says) as stage:
+        await stage.run("/plan")
+        await stage.say("change it")
+        stage.session.send("no, in another way")
+        await stage.until(events.TextDelta, lambda event: event.turn == 2)
+        stage.session.command("/plan approve")
+        ended = await stage.until(events.CommandEnded, lambda event: "approve" in event.command)
+        assert not ended.ok
+        await stage.idle()
+    assert [each.stage for each in stage.entries(PlanChanged)] == ["planning"]
