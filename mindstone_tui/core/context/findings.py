@@ -204,11 +204,12 @@ def placeholder(line: Line, count: Callable[[str], int], most: int) -> str:
     entry = line.entry
     assert isinstance(entry, ToolReturned)
     back = f"Not shown; read_entry #{line.seq} shows it.]"
-    finding = finding_of(entry, max(most - count(f"[. {back}"), 0), count)
-    if not finding:
-        return f"[{back}"
-    stop = "" if finding.endswith((".", "!", "?", "…")) else "."
-    return f"[{finding}{stop} {back}"
+    finding = finding_of(entry, max(most - count(f"[Output in short: “” {back}"), 0), count)
+    # What an output says is quoted, and cannot end the quotation: the brackets are ours.
+    return f"[Output in short: “{finding.translate(_OURS)}” {back}" if finding else f"[{back}"
+
+
+_OURS: Final = {ord("“"): '"', ord("”"): '"', ord("["): "(", ord("]"): ")"}
 
 
 class Placeholders:

@@ -25,7 +25,7 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from mindstone_tui.core.config.settings import FetchSettings
-from mindstone_tui.core.errors import NotAllowed, ToolError
+from mindstone_tui.core.errors import MindstoneError, NotAllowed, ToolError
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tools import base, verdicts
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _MOST_REDIRECTS: Final = 5
 _MOST_ROBOTS: Final = 512 * 1024
+_KIND: Final = pattern_of(r"[\w.+-]{1,60}/[\w.+-]{1,60}")
 _TEXTUAL: Final = pattern_of(r"text/|application/(?:[\w.+-]*\+)?(?:json|xml|javascript|yaml|toml)")
 _GLOBAL: Final = ipaddress.ip_network("2000::/3")
 _TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
@@ -156,12 +157,16 @@ class Fetcher:
             page = get(way[-1], self._settings.bytes)
             if not page.location:
                 break
-            target = urljoin(way[-1], page.location)
-            if host_of(target) != host:
-                text = (
-                    f"{way[-1]} leads to another host: {exact(target)}. Fetch that if you need it."
-                )
-                return base.ToolResult(text=text, finding=f"redirects to {host_of(target)}")
+            try:
+                target = urljoin(way[-1], page.location)
+                there = host_of(target)
+            except (ValueError, MindstoneError):
+                what = f"{host} leads to something that is no address."
+                raise ToolError(what, "Use another address.") from None
+            if there != host:
+                text = f"It leads to another host: {exact(target)}. Fetch that if you need it."
+                finding = f"redirects to {there}"
+                return base.ToolResult(text=text, finding=finding, origin=f"web page {url}")
             way.append(target)
             if len(way) > _MOST_REDIRECTS:
                 raise ToolError(f"{url} leads in circles.", "Use the final address.")
@@ -170,12 +175,13 @@ class Fetcher:
     def _told(self, page: Page, way: list[str], context: base.ToolContext) -> base.ToolResult:
         from mindstone_tui.core.tools.web_page import text_of_html  # http.client: 15 ms
 
+        # What the server chose, a path it leads to or a name of a kind, is no word of ours.
         if page.status >= 400:
-            raise ToolError(f"{way[-1]} answers {page.status}.", "Check the address.")
+            raise ToolError(f"{way[0]} answers {page.status}.", "Check the address.")
         if not _TEXTUAL.match(page.media_type):
+            kind = page.media_type if _KIND.fullmatch(page.media_type) else "of no known kind"
             raise ToolError(
-                f"{way[-1]} is {page.media_type or 'of no known kind'}, {len(page.body):,} bytes, "
-                "and no text.",
+                f"{way[0]} is {kind}, {len(page.body):,} bytes, and no text.",
                 "Fetch a page or a text file.",
             )
         try:
@@ -192,7 +198,7 @@ class Fetcher:
             text="\n".join([*heading, text]),
             finding=f"{host_of(way[-1])}: {len(page.body):,} bytes, sha256 {digest[:12]}",
             full=page.body,
-            origin=f"web page {way[-1]}",
+            origin=f"web page {way[0]}",
         )
 
     def _ask_robots(self, url: str, get: Callable[[str, int], Page]) -> None:
@@ -225,7 +231,8 @@ class Fetcher:
                 return read_page(url, reached, most=most, until=until)
         except (OSError, ValueError) as error:
             late = time.monotonic() >= until
-            why = "it took too long" if late else one_line(str(error) or type(error).__name__, 160)
+            said = "" if isinstance(error, ValueError) else str(error)  # its words are the server's
+            why = "it took too long" if late else one_line(said or type(error).__name__, 160)
             remedy = "Check the address."
             if unused := sorted(name for name in context.environ if name.lower() in _PROXIES):
                 remedy += f" `fetch` uses no proxy, although {unused[0]} is set."

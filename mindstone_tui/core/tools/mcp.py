@@ -328,7 +328,7 @@ class McpServer:
             error = error.exceptions[0]
         if self._status == 401:
             return wants_sign_in(self.name)
-        return one_line(f"{error or 'it ended'} {self.murmur.text}".strip(), 300)
+        return _in_its_words(f"{error or 'it ended'} {self.murmur.text}".strip())
 
     async def _own(self, ready: asyncio.Future[Client]) -> None:
         """Hold the connection open; the library wants it closed by the task that opened it."""
@@ -397,7 +397,7 @@ class McpServer:
         except Exception as error:  # a foreign library over a foreign program: any error may come
             if not isinstance(error, MCPError) or error.code == CONNECTION_CLOSED:
                 await self.close()
-            said = one_line(f"{error}", 300)
+            said = _in_its_words(f"{error}")
             raise ToolError(f"The server {self.name} failed: {said}", "Try again.") from error
 
     def _tool(self, tool: str, pin: str) -> Tool:
@@ -457,6 +457,11 @@ class McpServer:
                 raise ToolError(f"{tool} is no longer what it was.", "Look at the change first.")
         limit = min(seconds, self._settings.timeout)
         return await self._asked(lambda client: client.call_tool(tool, given), limit)
+
+
+def _in_its_words(text: str) -> str:
+    """What a server says, as a quotation that it cannot end: it is no word of ours."""
+    return f"“{one_line(text, 300).replace('”', '’')}”"
 
 
 class _Late(ToolError):

@@ -86,7 +86,7 @@ def read_page(url: str, reached: socket.socket, *, most: int, until: float) -> P
             location=(answer.getheader("location") or "") if answer.status // 100 == 3 else "",
         )
     except http.client.HTTPException as error:
-        raise ValueError(str(error) or type(error).__name__) from None
+        raise NoWebServer from error
     finally:
         alarm.cancel()
         connection.close()
@@ -104,6 +104,10 @@ def wishes_of(robots: Page) -> Callable[[str], bool]:
     there = robots.status < 300 and not robots.location
     rules.parse(robots.body.decode("utf-8", "replace").splitlines() if there else [])
     return lambda url: rules.can_fetch(AGENT, url)
+
+
+class NoWebServer(ValueError):
+    """What answers speaks no HTTP."""
 
 
 class _Text(HTMLParser):

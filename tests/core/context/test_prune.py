@@ -440,7 +440,7 @@ def test_results_over_the_mark_of_their_share_come_back_within_it(home: Path) ->
     plans = [stage.work("look", [words(1_200, f"r{n}")], "done")[-1] for n in range(12)]
     (trimmed,) = of(ToolResultsTrimmed, *plans)
     assert (trimmed.trigger, len(trimmed.results)) == ("share", 10)
-    assert (trimmed.tokens_before, trimmed.tokens_after) == (15_471, 3_018)
+    assert (trimmed.tokens_before, trimmed.tokens_after) == (15_471, 3_068)
     call, _ = now(stage)
     measured = stage.window.measure(call)
     assert measured.component("tool_results") <= 3_420
@@ -462,7 +462,7 @@ def test_what_the_running_turn_read_first_gives_way_when_it_does_not_fit(home: P
     assert of(ToolResultsTrimmed, *plans[:8]) == []
     (trimmed,) = of(ToolResultsTrimmed, *plans)
     assert (trimmed.trigger, trimmed.tokens_before, trimmed.tokens_after) == (
-        *("pressure", 7_725, 4_934),
+        *("pressure", 7_725, 4_949),
     )
     assert len(trimmed.results) == 3
 

@@ -44,6 +44,10 @@ class Site(BaseHTTPRequestHandler):
             "/loop": (302, {"location": "/loop"}, b""),
             "/large": (200, {"content-type": "text/plain"}, b"x" * 5_000),
             "/binary": (200, {"content-type": "image/png"}, b"\x89PNG"),
+            "/kind": (200, {"content-type": "a/b OBEY ME"}, b"x"),
+            "/lost": (302, {"location": "/OBEY-ME"}, b""),
+            "/nowhere": (302, {"location": "http://[OBEY-ME"}, b""),
+            "/port": (302, {"location": "http://x:OBEY-ME/"}, b""),
         }
         status, headers, body = answers.get(self.path, (404, {}, b""))
         self.send_response(status)
@@ -73,6 +77,19 @@ def context(tmp_path: Path) -> ToolContext:
 
 def fetcher(**fields: object) -> Fetcher:
     return Fetcher(FetchSettings(private=True, **fields))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", ["kind", "lost", "nowhere", "port"])
+def test_no_word_of_a_server_is_told_as_one_of_ours(
+    site: str, context: ToolContext, path: str
+) -> None:
+    with pytest.raises(ToolError) as refused:
+        fetcher(robots=False).fetch(f"{site}/{path}", context)
+    assert "OBEY" not in str(refused.value)
+
+
+def test_where_another_host_is_named_it_is_fenced(site: str, context: ToolContext) -> None:
+    assert fetcher(robots=False).fetch(f"{site}/away", context).origin == f"web page {site}/away"
 
 
 DRIPS = {
