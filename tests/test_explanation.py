@@ -69,7 +69,7 @@ async def test_every_surface_explains_a_question_alike_and_shows_no_rule(
     for surface, said in told.items():
         assert said.count(command) == (1 if len(wish.parts) > 1 else 2), surface
         assert f"Run this {name} command?" in said, surface
-        assert "it may do more than look" in said, surface
+        assert "commands and changes are asked about" in said, surface
         for each in wish.parts:
             assert " ".join(each.reason.split()) in " ".join(said.split()), (surface, each)
         assert part in said

@@ -244,7 +244,7 @@ async def test_the_page_explains_a_command_once_and_declines_it_with_a_reason(
             assert "Run this shell command? · deletes" in asked
             assert asked.count("mkdir -p out && rm -rf build") == 1
             assert "deletes  rm -rf build (" in asked
-            assert "it may do more than look" in asked
+            assert "commands and changes are asked about" in asked
             assert browser.run("document.title").startswith("? "), "another tab would not tell"
             browser.run("second()")
             browser.run("document.querySelector('[data-choice=why]').click()")

@@ -109,7 +109,7 @@ class Permissions:
 
     def ask_instead(self, decision: Decision, why: str) -> Decision:
         """A hook has a person decide, told every reason; refused where nobody can be asked."""
-        why = f"a hook wants it: {why}"
+        why = f"a hook wants it: {why.rstrip('.')}"
         if decision.verdict == "ask":
             why = f"{decision.reason}; {why}"
         verdict: Verdict = "ask" if self.asks else "refuse"
@@ -132,7 +132,7 @@ class Permissions:
         ]
         always = [rule for rule in rules if rule.tool != EDITS and self._can_last(approval)]
         return (
-            AskedScope(scope="once", label="Allow once"),
+            AskedScope(scope="once", label=_YES.get(tool.name, "Allow once")),
             *(_in_session(rule, approval) for rule in rules),
             *(
                 AskedScope(
@@ -230,6 +230,10 @@ class Permissions:
         lines = (f"  {rule.verdict} {rule.text}{self.given(rule.text)}" for rule in self._rules)
         rules = "\n".join(lines)
         return f"Approvals: {self.mode}. {sandbox}.\n{rules or '  There are no rules.'}"
+
+
+_YES: Final = {"remember": "Remember it, in every session"}
+"""What a plain yes means, where it holds for longer than the call."""
 
 
 def _effects(approval: Approval) -> frozenset[str]:

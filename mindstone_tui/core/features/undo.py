@@ -154,7 +154,10 @@ async def put_back(
             way = "anyway"
             break
         # A question may stand for hours: what was agreed to is what is there afterwards as well.
-        sides = services.context.redactor.redact(_three_sides(keeper, conflicts, direction)).text
+        sides = _three_sides(
+            keeper, conflicts, direction, [one for each in looks for one in each.ready]
+        )
+        sides = services.context.redactor.redact(sides).text
         if not services.context.permissions.asks:
             raise UndoError(f"{sides}\nNothing was touched.", _how_to_go_on(direction))
         call = f"{direction}-{fresh_nonce()}"
@@ -260,22 +263,36 @@ def _question(call: str, direction: Direction, sides: str, count: int) -> ToolAs
     )
 
 
-def _three_sides(keeper: FileKeeper, conflicts: Sequence[Conflict], direction: Direction) -> str:
-    """Every file that is not as it was left: what was, what the turn made of it, what is there."""
+def _three_sides(
+    keeper: FileKeeper,
+    conflicts: Sequence[Conflict],
+    direction: Direction,
+    others: Sequence[PathChange],
+) -> str:
+    """Every file that is not as it was left: what would go first, then how it came to that.
+
+    The others are named that would be put back with them.
+    """
     lines = [f"Somebody else changed {plural(len(conflicts), 'file')} since:"]
+    if others:
+        acts = [
+            f"{'deletes' if one.after is None else 'puts back'} {exact(one.path)}" for one in others
+        ]
+        more = [f"and {len(acts) - _MOST_SHOWN:,} more"] if len(acts) > _MOST_SHOWN else []
+        lines = [f"It also {', '.join([*acts[:_MOST_SHOWN], *more])}.", *lines]
     for each in conflicts[:_MOST_SHOWN]:
         path, left, back = each.wanted
         did = "turn" if direction == "undo" else "undo"
         names = (f"the {did} left", f"before the {did}")
         lines += [
             f"── {exact(path)}",
+            f"   from “{names[0]}” to “now”, which would be overwritten:",
+            *_lines(diff_of(PathChange(path, left, each.now), keeper.store)),
+            f"   from “{names[1]}” to “{names[0]}”:",
+            *_lines(diff_of(PathChange(path, back, left), keeper.store)),
             f"   {names[1]}: {_side(back)}",
             f"   {names[0]}: {_side(left)}",
             f"   now: {_side(each.now)}",
-            f"   from “{names[1]}” to “{names[0]}”:",
-            *_lines(diff_of(PathChange(path, back, left), keeper.store)),
-            f"   from “{names[0]}” to “now”:",
-            *_lines(diff_of(PathChange(path, left, each.now), keeper.store)),
         ]
     if len(conflicts) > _MOST_SHOWN:
         lines.append(f"… and {len(conflicts) - _MOST_SHOWN:,} more")

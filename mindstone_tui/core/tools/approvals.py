@@ -89,8 +89,8 @@ def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Appr
 
 
 _ASKS: Final[dict[str, str]] = {
-    "ask": "it may do more than look (approvals = ask)",
-    "auto-edit": "it may do more than look and edit (approvals = auto-edit)",
+    "ask": "commands and changes are asked about (approvals = ask)",
+    "auto-edit": "all but looking and editing is asked about (approvals = auto-edit)",
     "full-auto": "it cannot be confined (approvals = full-auto)",
 }
 """Why a mode has a person asked."""

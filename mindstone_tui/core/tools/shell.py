@@ -404,7 +404,7 @@ def preview(verb: str, command: str, context: base.ToolContext, caution: str = "
     """A command as whoever is asked sees it, each part with what it would do."""
     parts = judge(command, context.workspace)
     return base.Preview(
-        title=f"{verb} {one_line(exact(command), 80)}",
+        title=f"{verb} {one_line(' ⏎ '.join(exact(command).splitlines()), 80)}",
         body=exact(command),
         standing="sensitive" if any(part.steers for part in parts) else "open",
         command=command,
