@@ -30,7 +30,14 @@ from mindstone_tui.core.session.options import Guest
 from mindstone_tui.core.text import added_around
 from mindstone_tui.servers import match
 from mindstone_tui.servers.client import NOBODY, Client
-from mindstone_tui.servers.wire import ClientMessage, ClientRequest, Picture, Reply, bounded
+from mindstone_tui.servers.wire import (
+    LONGEST_INSTRUCTIONS,
+    ClientMessage,
+    ClientRequest,
+    Picture,
+    Reply,
+    bounded,
+)
 
 CHANNEL: Final = "gateway"
 DEFAULT_MODEL: Final = "default"
@@ -184,6 +191,7 @@ class Gateway(msgspec.Struct, eq=False):
             raise UsageError("There is no message with words in it.", "Send at least one.")
         for message in asked.messages:
             bounded(message.text)
+        bounded(asked.instructions, "Instructions", LONGEST_INSTRUCTIONS)
         if (waiting := self._waiting_for(asked)) is not None:
             return self._go_on(waiting, asked)
         prior, new = _split(asked.messages)

@@ -115,6 +115,10 @@ MOST_VALUES: Final = 200_000
 
 
 MOST_TOOLS: Final = 1_000
+LONGEST_TOOLS: Final = 2_000_000
+"""Bytes of what they all say of themselves."""
+MOST_STOPS, LONGEST_STOPS = 64, 16_384
+LONGEST_INSTRUCTIONS: Final = 1_000_000
 LONGEST_MESSAGE: Final = 8_000_000
 """Characters of one message, twice what the largest window takes: more would hold up others."""
 
@@ -124,15 +128,15 @@ def few_enough(tools: object) -> list[Any]:
     found = tools if isinstance(tools, list) else []
     if len(found) > MOST_TOOLS:
         raise UsageError(f"A request may bring {MOST_TOOLS:,} tools.", "Offer fewer of them.")
+    if len(msgspec.json.encode(found)) > LONGEST_TOOLS:
+        raise UsageError(f"Tools may take {LONGEST_TOOLS:,} bytes.", "Describe them more briefly.")
     return found
 
 
-def bounded(text: str) -> str:
+def bounded(text: str, what: str = "A message", most: int = LONGEST_MESSAGE) -> str:
     """A message that is no longer than one may be."""
-    if len(text) > LONGEST_MESSAGE:
-        raise UsageError(
-            f"A message may have {LONGEST_MESSAGE:,} characters.", "Put the rest into a file."
-        )
+    if len(text) > most:
+        raise UsageError(f"{what} may have {most:,} characters.", "Put the rest into a file.")
     return text
 
 
@@ -246,6 +250,9 @@ def stops(told: dict[str, Any], name: str) -> tuple[str, ...]:
     given = [value] if isinstance(value, str) else value or []
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         raise UsageError(f"`{name}` is neither a text nor texts.", "See the format's reference.")
+    if len(given) > MOST_STOPS or sum(map(len, given)) > LONGEST_STOPS:
+        most = f"{MOST_STOPS} texts of {LONGEST_STOPS:,} characters in all"
+        raise UsageError(f"`{name}` may hold {most}.", "Name fewer of them.")
     return tuple(given)
 
 

@@ -12,8 +12,10 @@ import pytest
 import mindstone_tui
 from mindstone_tui import api, events
 from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.open_questions import WaitingRoom
 from mindstone_tui.core.transcript import History
+from mindstone_tui.servers import wire
 from mindstone_tui.servers.match import exchanges
 from mindstone_tui.servers.wire import ClientMessage
 from tests.core.session.stage import calls, check_history
@@ -385,6 +387,20 @@ async def test_clients_and_the_app_share_one_session_one_turn_at_a_time(
         assert sorted(asked) == sorted({*expected, *(f"the app says {t}" for t in range(rounds))})
         assert [each.key.main for each in served.home.places.sessions()] == ["main"]
         check_history(served.places())
+
+
+def test_what_a_client_brings_is_bounded_by_its_kind() -> None:
+    wordy = {"type": "function", "function": {"name": "a", "description": "d" * 3_000_000}}
+    with pytest.raises(UsageError, match="bytes"):
+        wire.few_enough([wordy])
+    with pytest.raises(UsageError, match="tools"):
+        wire.few_enough([{}] * 1_001)
+    for stop in (["x"] * 65, ["x" * 20_000]):
+        with pytest.raises(UsageError, match="`stop` may hold"):
+            wire.stops({"stop": stop}, "stop")
+    assert wire.stops({"stop": ["\n", "END"]}, "stop") == ("\n", "END")
+    with pytest.raises(UsageError, match="Instructions may have 10 "):
+        wire.bounded("x" * 11, "Instructions", 10)
 
 
 def test_unknown_messages_become_exchanges_in_which_every_call_has_a_result() -> None:

@@ -20,6 +20,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -111,8 +112,22 @@ def _environments(path: str, venv: str) -> Iterator[Path]:
 def shown_of_the_machine() -> tuple[Path, ...]:
     """The operating system's programs, and of its settings what programs cannot do without."""
     etc = Path("/etc")
-    settings = [place for each in _KNOWN.settings for place in sorted(etc.glob(each))]
+    named = (place for each in _KNOWN.settings for place in sorted(etc.glob(each)))
+    settings = [place for each in named for place in for_everybody(each)]
     return tuple(place for place in (*map(Path, SYSTEM), *settings) if place.exists())
+
+
+def for_everybody(place: Path) -> list[Path]:
+    """A place that everybody may read, or what of it everybody may: root's keys stay root's."""
+    try:
+        mode = place.lstat().st_mode
+        inside = sorted(place.iterdir()) if stat.S_ISDIR(mode) else []
+    except OSError:
+        return []
+    if not mode & stat.S_IROTH:
+        return []
+    shown = [each for one in inside for each in for_everybody(one)]
+    return [place] if shown == inside else shown
 
 
 def npm_registry(home: Path) -> dict[str, str]:

@@ -20,7 +20,14 @@ from hypothesis import strategies as st
 from mindstone_tui.core.errors import NotAllowed
 from mindstone_tui.core.tools import landlock, seccomp
 from mindstone_tui.core.tools.base import ToolContext, ToolLimits, ToolResult
-from mindstone_tui.core.tools.sandbox import Bubblewrap, Confined, Landlock, Sandbox, unconfined
+from mindstone_tui.core.tools.sandbox import (
+    Bubblewrap,
+    Confined,
+    Landlock,
+    Sandbox,
+    for_everybody,
+    unconfined,
+)
 from mindstone_tui.core.tools.sandbox_probe import find, probe
 from mindstone_tui.core.tools.shell import SHELL
 from mindstone_tui.core.tools.workspace import Workspace
@@ -315,6 +322,16 @@ def test_a_filter_refuses_sockets_by_their_family_on_every_machine(
             for each in (1, 2, 10, 17, 38, 40)  # local, internet, raw, the kernel's, a hypervisor's
         }
         assert {each for each, told in answers.items() if told == FAILS | 1} == refused
+
+
+def test_of_the_machines_settings_only_what_everybody_may_read_is_shown(tmp_path: Path) -> None:
+    for name in ("ssl/certs/ca.pem", "ssl/haproxy.pem", "fonts/a.conf"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch(0o644)
+    (tmp_path / "ssl/haproxy.pem").chmod(0o600)
+    assert for_everybody(tmp_path / "ssl") == [tmp_path / "ssl/certs"]
+    assert for_everybody(tmp_path / "fonts") == [tmp_path / "fonts"]
+    assert for_everybody(tmp_path / "ssl/haproxy.pem") == []
 
 
 async def test_memory_that_other_programs_share_is_out_of_reach(scene: Scene) -> None:
