@@ -7,6 +7,7 @@ through paths that want the token, which the browser keeps for its tab and sends
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime
 from functools import partial
@@ -45,6 +46,7 @@ _BEHIND: Final = 2_000
 _SHOWN: Final = 400
 """Lines of history with which a page begins."""
 _BEAT: Final = 15.0
+_UNTOLD: Final = 20
 
 
 class PageRoom:
@@ -58,6 +60,8 @@ class PageRoom:
         self.readers: set[asyncio.Queue[page_items.Item | None]] = set()
         self.asked: dict[str, ev.ToolAsked] = {}
         self.panel: page_items.Item | None = None
+        self._untold: deque[page_items.Item] = deque(maxlen=_UNTOLD)
+        """What the session said while nobody looked and history does not hold."""
         self.taking = False
         """Whether a turn that began on the page runs."""
         self.used = asyncio.get_running_loop().time()
@@ -67,9 +71,10 @@ class PageRoom:
     def join(self) -> asyncio.Queue[page_items.Item | None]:
         """A place for everything from now on, the open questions first."""
         reader: asyncio.Queue[page_items.Item | None] = asyncio.Queue(_BEHIND)
-        for item in (self.panel, *map(page_items.question, self.asked.values())):
+        for item in (self.panel, *self._untold, *map(page_items.question, self.asked.values())):
             if item is not None:
                 reader.put_nowait(item)
+        self._untold.clear()
         self.readers.add(reader)
         self.conversation.attend(True)
         return reader
@@ -110,6 +115,8 @@ class PageRoom:
             for item in items:
                 if item["type"] == "panel":
                     self.panel = item
+                elif isinstance(event, ev.Noticed) and not self.readers:
+                    self._untold.append(item)
                 self._tell(item)
 
     def _of_others(self, seq: int) -> list[page_items.Item]:

@@ -20,6 +20,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     AssistantPartial,
+    MessageQueued,
     ToolAnswered,
     ToolAsked,
     TurnStarted,
@@ -711,3 +712,21 @@ async def test_a_screen_reader_and_a_keyboard_meet_nothing_that_axe_objects_to(
         for width, phone in ((1280, False), (390, True)):
             browser.size(width, 844, phone=phone)
             assert broken(browser) == []
+
+
+async def test_words_that_were_never_sent_are_told_to_the_first_who_looks(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    transcript = builders.transcript_in(home)
+    builders.say(transcript, "which port?", "Port 8443.")
+    transcript.append(MessageQueued(text="queued before the stop"))
+    transcript.close()
+    async with residing(home, tmp_path) as served, served.client() as client:
+        async with asyncio.timeout(PATIENCE):
+            await client.get("/page/history", params={"session": "main"})
+            where = {"session": "main", "after": "1000"}
+            async with client.stream("GET", "/page/events", params=where) as stream:
+                async for line in stream.aiter_lines():
+                    if "queued before the stop" in line:
+                        break

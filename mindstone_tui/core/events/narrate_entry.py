@@ -85,7 +85,8 @@ def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
             more = tuple(f"line {each.line}: {each.why}" for each in skipped)
             return EventLine(sign="⤓", text=text, more=more)
         case _:
-            text, detail = _of_talk(entry) or _of_rule(entry) or _of_record(entry) or ("", "")
+            kinds = (_of_talk, _of_work, _of_rule, _of_record)
+            text, detail = next(filter(None, (of(entry) for of in kinds)), ("", ""))
             if isinstance(entry, DECISIONS) and entry.how:
                 text = f"{text}, {decided(channel, entry.how, entry.seen)}"
             return EventLine(text=text, detail=detail) if text else None
@@ -134,6 +135,11 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             cost = plural(taken.calls, "model call")
             text = f"Room made by {named} · {tokens(before)} → {tokens(after)} tokens"
             return text, f"{cost}{kept}{'; ' if taken.why else ''}{taken.why}"
+    return None
+
+
+def _of_work(entry: Entry | Unknown) -> tuple[str, str] | None:
+    match entry:
         case derived.Delegated(task=task, child=child):
             return f"Delegated to {child}: {task}", ""
         case derived.TaskStarted(title=title):

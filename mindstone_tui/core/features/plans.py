@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from mindstone_tui.core import errors, patterns
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
@@ -184,24 +184,7 @@ class PlansFeature(Feature):
         if verb not in ("approve", "edit", "refuse", "off"):
             raise WrongUse(f"/plan does not know `{verb}`.")
         waits = "\n".join(self.steps or self._proposed()) if self.planning else ""
-        here = self._edited_on == self.context.transcript.channel or self.steps == self._shown
-        if verb == "approve" and self.steps and not (mark or here):
-            mark = "what was shown here"  # not what somebody made of it on another surface
-        open_questions.check_mark(
-            mark, open_questions.mark_of("plan", waits), "The plan", "`/plan` shows it"
-        )
-        if not self.planning:
-            with self.context.transcript.history() as history:
-                newest = next(iter(history.newest({"plan_changed"}, 1_000)), None)
-            last = of_entry(newest.entry, newest.channel) if newest is not None else None
-            why = f" {last.text}." if last is not None else ""
-            raise errors.UsageError(f"Plan mode is off.{why}", "`/plan` turns it on.")
-        answer = self._newest(AssistantMessage)
-        if answer is not None and answer[2] > self.context.read_through and not mark:
-            raise errors.NotAllowed(
-                "Another plan came since you wrote that; nothing was decided.", "`/plan` shows it."
-            )
-        hand = self.context.by_hand(answer[1] if answer else "")
+        hand = self._decided(verb, waits, mark)
         if verb == "off":
             hand |= {} if waits else {"seen": 0.0}  # there was nothing to look at
             self.record(derived.PlanChanged(stage="refused", why="left without a plan", **hand))
@@ -230,6 +213,27 @@ class PlansFeature(Feature):
             text = f"Approved: {plural(len(steps), 'step')} to do, and all tools may run."
             yield CommandPrinted(command="plan", text=text, data={"steps": list(steps)})
             yield Say(BEGIN)
+
+    def _decided(self, verb: str, waits: str, mark: str) -> dict[str, Any]:
+        """By which hand a word about the plan came; refused where it meant another plan."""
+        here = self._edited_on == self.context.transcript.channel or self.steps == self._shown
+        if verb == "approve" and self.steps and not (mark or here):
+            mark = "what was shown here"  # not what somebody made of it on another surface
+        open_questions.check_mark(
+            mark, open_questions.mark_of("plan", waits), "The plan", "`/plan` shows it"
+        )
+        if not self.planning:
+            with self.context.transcript.history() as history:
+                newest = next(iter(history.newest({"plan_changed"}, 1_000)), None)
+            last = of_entry(newest.entry, newest.channel) if newest is not None else None
+            why = f" {last.text}." if last is not None else ""
+            raise errors.UsageError(f"Plan mode is off.{why}", "`/plan` turns it on.")
+        answer = self._newest(AssistantMessage)
+        if answer is not None and answer[2] > self.context.read_through and not mark:
+            raise errors.NotAllowed(
+                "Another plan came since you wrote that; nothing was decided.", "`/plan` shows it."
+            )
+        return self.context.by_hand(answer[1] if answer else "")
 
     @command(
         "todo",

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 _BEFORE_IT_WAS_SAID: Final = (errors.EntryNotSaved, errors.DamagedTranscript, errors.PlaceError)
 """What keeps a message from becoming a turn; whoever said it gets it back."""
-
-
 _TAKEN_BACK: Final = "taken back"
 _A_MOMENT: Final = 0.5
 """Seconds in which a program that asked goes on with its answer, if it is still there."""
@@ -592,9 +590,8 @@ class Session:
             if isinstance(line.entry, conversation.MessageWithdrawn):  # it was told elsewhere
                 self._inbox.take_back([], line.entry.queued)
             elif isinstance(line.entry, conversation.ToolAnswered) and line.entry.stops:
-                self._out.give_back(
-                    self._inbox
-                )  # whoever stopped it wants nothing to begin behind it
+                # Whoever stopped it wants nothing to begin behind it.
+                self._out.give_back(self._inbox)
             self._questions.hear(line)
         if lines:
             self._report()
