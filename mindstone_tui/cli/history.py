@@ -270,11 +270,7 @@ def _last(newest_first: Iterable[transcript.Item], count: int) -> Iterator[trans
 
 
 def _follow(
-    where: paths.SessionPlaces,
-    after: int,
-    wanted: Wanted,
-    standings: Standings,
-    json: bool,
+    where: paths.SessionPlaces, after: int, wanted: Wanted, standings: Standings, json: bool
 ) -> NoReturn:
     """Print lines as they appear, until interrupted."""
     follower = transcript.Follower(where, after)

@@ -106,12 +106,7 @@ async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
     # The work of a plan that begins may ask as well. Nobody here waits for a turn of another
     # program, which may wait for a person itself: what cannot be done now is told.
     talk = await connect(
-        question.session,
-        channel=_CHANNEL,
-        asks=allowed,
-        wait=False,
-        follow=allowed,
-        cwd=folder,
+        question.session, channel=_CHANNEL, asks=allowed, wait=False, follow=allowed, cwd=folder
     )
     chat = line_chat.LineChat(talk, line_chat.read_line, interactive=allowed)
     if allowed and is_approval:  # shown there, as any question of another surface

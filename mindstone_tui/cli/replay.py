@@ -11,14 +11,7 @@ import msgspec
 import typer
 
 from mindstone_tui.cli import chat, line_chat
-from mindstone_tui.cli.options import (
-    JSON,
-    SAMPLE,
-    given,
-    places,
-    session_to_read,
-    switch,
-)
+from mindstone_tui.cli.options import JSON, SAMPLE, given, places, session_to_read, switch
 from mindstone_tui.cli.output import (
     Progress,
     bar_chart,

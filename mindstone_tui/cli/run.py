@@ -181,9 +181,7 @@ _SLASHED: Final = patterns.pattern_of(r"(?<![\w/])/(task|checkpoint|handoff|memo
 
 
 def task(
-    words: list[str] | None = WORDS,
-    session: str = options.SESSION,
-    json: bool = options.JSON,
+    words: list[str] | None = WORDS, session: str = options.SESSION, json: bool = options.JSON
 ) -> None:
     """Show the task, start one or finish it. Actions: start, done, show.
 
@@ -194,9 +192,7 @@ def task(
 
 
 def checkpoint(
-    words: list[str] | None = WORDS,
-    session: str = options.SESSION,
-    json: bool = options.JSON,
+    words: list[str] | None = WORDS, session: str = options.SESSION, json: bool = options.JSON
 ) -> None:
     """Show, save or resume the task's checkpoint. Actions: save, show, resume.
 

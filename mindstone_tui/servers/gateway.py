@@ -471,9 +471,7 @@ def _check_pictures(conversation: api.Conversation, message: ClientMessage) -> N
         conversation.check_taken(picture.data, f"picture-{number}")
 
 
-def _split(
-    messages: tuple[ClientMessage, ...],
-) -> tuple[tuple[ClientMessage, ...], ClientMessage]:
+def _split(messages: tuple[ClientMessage, ...]) -> tuple[tuple[ClientMessage, ...], ClientMessage]:
     """The past and what is new: the last message of the person, or results nobody waits for."""
     last = messages[-1]
     if last.role == "user":

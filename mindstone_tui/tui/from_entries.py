@@ -192,9 +192,7 @@ def _between(began: str, ended: str) -> float:
     return max(passed.total_seconds(), 0.0)
 
 
-def split_at_turn(
-    lines: Sequence[Item],
-) -> tuple[list[Item], list[Item]]:
+def split_at_turn(lines: Sequence[Item]) -> tuple[list[Item], list[Item]]:
     """Lines of the first turn, which may have begun earlier, and all that come after it."""
     first = next((line.turn for line in lines if isinstance(line, Line)), 0)
     for at, line in enumerate(lines):

@@ -480,9 +480,7 @@ class TasksFeature(Feature):
                     _, _, reached = text.partition("\n\n")
                     text = f"{ended} It reached this.\n\n{reached}"
                 yield CommandPrinted(
-                    command="checkpoint",
-                    text=text,
-                    data=msgspec.to_builtins(resumption),
+                    command="checkpoint", text=text, data=msgspec.to_builtins(resumption)
                 )
             case "resume":
                 resumption, line = self.tasks.resume_into_prompt()

@@ -73,11 +73,7 @@ def _adopt_orphans() -> None:
 
 
 def _become(
-    command: list[str],
-    confinement: dict[str, object] | None,
-    filter_at: int | None,
-    *,
-    local: bool,
+    command: list[str], confinement: dict[str, object] | None, filter_at: int | None, *, local: bool
 ) -> None:
     """Turn this process into the command, in a session of its own and with default signals."""
     try:

@@ -268,11 +268,7 @@ class _Tree:
         return self._folder(above, make=make), name
 
     def node(
-        self,
-        path: str,
-        file_bytes: int,
-        store: ObjectStore | None = None,
-        known: TreeState = EMPTY,
+        self, path: str, file_bytes: int, store: ObjectStore | None = None, known: TreeState = EMPTY
     ) -> Node | None:
         try:
             folder, name = self._place(path)

@@ -111,7 +111,7 @@ _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customT
 _ABOUT_SESSION = frozenset({"queue-operation", "file-history-snapshot", *_TITLES})
 _NO_MODEL = "<synthetic>"
 _COUNTS = [
-    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 ]
 _INTERRUPTED = "[Request interrupted by user"
 _NOTICE = "<task-notification>"
