@@ -205,9 +205,12 @@ class Conversation:
                 f"{model} does not take {what}.", "Name a model that does, or say it in words."
             )
 
-    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
-        """Run a slash command; one that decides says by which key, and how long it was seen."""
-        self._session.command(line, how=how, seen=seen)
+    def command(self, line: str, *, how: str = "", seen: float = 0.0, writing: float = 0.0) -> None:
+        """Run a slash command; one that decides says by which key, and how long it was seen.
+
+        `writing` says for how many seconds it was being written: it means nothing that came since.
+        """
+        self._session.command(line, how=how, seen=seen, writing=writing)
 
     def answer(self, call: str, answer: Answer) -> None:
         """Answer a `ToolAsked`."""

@@ -19,7 +19,7 @@ from mindstone_tui.tui import host, themes
 
 if TYPE_CHECKING:
     from mindstone_tui.core.library.model_list import Availability, Download
-    from mindstone_tui.core.library.open_questions import WaitingRoom
+    from mindstone_tui.core.library.open_questions import OpenQuestion, WaitingRoom
     from mindstone_tui.core.library.profile import ListedSession, SessionFilter
     from mindstone_tui.core.library.search import SessionHit
     from mindstone_tui.core.replay.playback import Replay
@@ -128,6 +128,14 @@ class HomeLibrary:
         if self._room is None:
             self._room = WaitingRoom(self._home)
         return in_short(await asyncio.to_thread(self._room.look, LATELY), datetime.now(UTC))
+
+    async def waiting_in(self, key: str) -> Sequence[OpenQuestion]:
+        """What waits in one session and no turn asks about, oldest first."""
+        from mindstone_tui.core.library.open_questions import waiting_in  # 25 ms
+
+        places = self._home.session(SessionKey.parse(key))
+        found = await asyncio.to_thread(waiting_in, self._home, places)
+        return [one for one in found if one.kind != "approval"]
 
     def unsent(self, key: str, text: str | None = None) -> str:
         """What was written in a session and not sent; another text takes its place.

@@ -117,7 +117,7 @@ async def _take(
     outcome = asyncio.create_task(_listen(conversation, show, decline))
     try:
         if prompt.startswith("/") and "\n" not in prompt:
-            conversation.command(prompt)
+            conversation.command(prompt, seen=-1.0)  # nothing was in view
         else:
             attachments = [events.Attachment(path=path) for path in images]
             conversation.send(prompt, attachments=attachments)

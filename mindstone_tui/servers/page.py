@@ -308,7 +308,8 @@ def _send(room: PageRoom, told: dict[str, Any]) -> None:
     line = text.strip()
     if line.startswith("/") and "\n" not in line:
         how, seen = page_items.hand_of(told)
-        room.conversation.command(line, how=how, seen=seen)
+        writing = page_items.seconds(told.get("writing"))
+        room.conversation.command(line, how=how, seen=seen, writing=writing)
     else:
         room.conversation.send(text)
 

@@ -168,9 +168,12 @@ def answer_of(asked: ev.ToolAsked, told: Item) -> ev.Answer:
 
 def hand_of(told: Item) -> tuple[str, float]:
     """What a person did, and for how long they had seen why, as the browser says it."""
-    said = told.get("seen")
-    seen = min(max(float(said), 0.0), _LONGEST_SEEN) if isinstance(said, int | float) else 0.0
-    return one_line(str(told.get("how") or ""), 20), seen
+    return one_line(str(told.get("how") or ""), 20), seconds(told.get("seen"))
+
+
+def seconds(said: object) -> float:
+    """A time that a browser names, if it is one."""
+    return min(max(float(said), 0.0), _LONGEST_SEEN) if isinstance(said, int | float) else 0.0
 
 
 def waiting(found: Sequence[OpenQuestion], now: datetime) -> Item:

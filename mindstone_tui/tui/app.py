@@ -183,7 +183,8 @@ class MindstoneApp(App[int]):
             self.notify(problem, severity="warning", timeout=12, markup=False)
 
     async def action_quit(self) -> None:
-        self.leaves_open = self.chat.opened and self.chat.input_area.decision is not None
+        asked = getattr(self.chat.input_area.decision, "asked", None)
+        self.leaves_open = self.chat.opened and asked is not None and asked.risk != "message"
         await self.chat.close()
         self._left = self._session_here()
         self.unsent = "".join(area.unsent for area in self.chat.query(InputArea))

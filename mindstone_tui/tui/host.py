@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mindstone_tui.core.entries.standings import Standings
     from mindstone_tui.core.events import Conversation
     from mindstone_tui.core.library.model_list import Download
+    from mindstone_tui.core.library.open_questions import OpenQuestion
     from mindstone_tui.core.library.profile import ListedSession, SessionFilter
     from mindstone_tui.core.library.search import SessionHit
     from mindstone_tui.core.replay.playback import Replay
@@ -85,6 +86,9 @@ class Library(Protocol):
 
     async def waiting(self) -> str:
         """What waits for a decision in any session, in one line; empty where nothing does."""
+
+    async def waiting_in(self, key: str) -> Sequence[OpenQuestion]:
+        """What waits in one session and no turn asks about, oldest first."""
 
     def unsent(self, key: str, text: str | None = None) -> str:
         """What was written in a session and not sent; another text takes its place."""

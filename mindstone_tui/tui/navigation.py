@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -248,13 +249,13 @@ class Navigator:
         return self._app.host.setup
 
     async def _to_memory(self, argument: str) -> None:
-        """Go to what is asked already; else ask about a proposed memory, or keep an offer."""
+        """Go to what is asked already; else ask about what was proposed here."""
         host, asked = self._app.host, self._chat.input_area.decision
         if asked is not None:
             asked.enter(time.monotonic())
             return
         if not self._chat.proposals:
-            self._chat.command("/keep yes", how="f6")
+            await self._put_what_waits()
             return
         proposal = self._chat.proposals[0]
 
@@ -266,6 +267,27 @@ class Navigator:
 
         review = approval.MemoryReview(proposal, grace=host.decision_grace, clock=host.clock)
         self._chat.input_area.decide(review, decided)
+
+    async def _put_what_waits(self) -> None:
+        """Ask about the newest thing that waits in this session; no key decides it by itself."""
+        chat, host = self._chat, self._app.host
+        here = chat.status.session
+        found = await host.library.waiting_in(here) if host.library and here else ()
+        if not found or chat.input_area.decision is not None:
+            self._app.notify("Nothing that was proposed waits here. /waiting lists the rest.")
+            return
+        waits = found[-1]
+
+        def decided(choice: str) -> None:
+            answer = put.answer(choice)
+            if choice != "later":
+                line = waits.command(yes=answer.allowed)
+                why = "" if answer.allowed or not put.why else f" {put.why}"
+                chat.command(f"{line}{why}", how=put.key, seen=put.seen)
+
+        asked = waits.as_asked(datetime.now(UTC))
+        put = approval.Proposed(asked, grace=host.decision_grace, clock=host.clock)
+        chat.input_area.decide(put, decided)
 
     async def _to_theme(self, argument: str) -> None:
         found = self._app.list_themes()

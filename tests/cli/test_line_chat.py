@@ -40,7 +40,7 @@ class Answering(Staged):
         self.did.append(("send", text))
         self.announce(*self._reply(text))
 
-    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
+    def command(self, line: str, *, how: str = "", seen: float = 0.0, writing: float = 0.0) -> None:
         super().command(line)
         self.announce(*self._reply(line))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mindstone_tui.core.disk import Disk
+from mindstone_tui.core.library.open_questions import OpenQuestion
 from mindstone_tui.core.library.profile import ListedSession, SessionFilter
 from mindstone_tui.core.library.search import SessionHit
 from mindstone_tui.core.paths import Places, SessionKey
@@ -48,6 +49,7 @@ class Shelf:
         self.asked: list[str] = []
         self.wanted: list[SessionFilter | None] = []
         self.waits = ""
+        self.open: list[OpenQuestion] = []
         self.kept: dict[str, str] = {}
 
     async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[ListedSession]:
@@ -101,6 +103,9 @@ class Shelf:
     async def said(self, key: str, folder: Path) -> Sequence[str]:
         home = Places.resolve({"MINDSTONE_HOME": str(self.home)})
         return said_in(home, str(folder), SessionKey.parse(key))
+
+    async def waiting_in(self, key: str) -> Sequence[OpenQuestion]:
+        return self.open
 
     async def waiting(self) -> str:
         return self.waits

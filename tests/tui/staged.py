@@ -75,7 +75,7 @@ class Staged:
     ) -> None:
         self.did.append(("send", text, tuple(a.path.name for a in attachments), steer))
 
-    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
+    def command(self, line: str, *, how: str = "", seen: float = 0.0, writing: float = 0.0) -> None:
         self.did.append(("command", line, *([how] if how else [])))
 
     def answer(self, call: str, answer: ev.Answer) -> None:

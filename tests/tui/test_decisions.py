@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -18,9 +19,10 @@ from textual.widgets import Button
 
 from mindstone_tui.cli.line_chat import LineQuestions
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.library.open_questions import mark_of
+from mindstone_tui.core.library.open_questions import OpenQuestion, mark_of
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.widgets.approval import Approval, Gate
+from tests.tui.shelf import Shelf
 from tests.tui.staged import Staged, around, asked, drawn, ready, staged, until
 
 GRACE = 1.0
@@ -561,14 +563,40 @@ async def test_a_question_behind_another_screen_is_announced_and_read_before_it_
         assert (talk.did, app.chat.input_area.prompt.text) == ([], "y")
 
 
-async def test_one_key_keeps_what_sounded_like_a_rule_and_letters_do_not() -> None:
+@pytest.mark.parametrize(
+    ("keys", "command"),
+    [("y", "/keep yes #"), ("n", "/keep no #"), ("l", ""), ("escape", ""), ("enter", "")],
+)
+async def test_a_key_asks_about_what_sounded_like_a_rule_and_decides_nothing(
+    home: Path, keys: str, command: str
+) -> None:
     words = "Don't push to main, please."
-    app, talk = staged(
-        ready(), asked(1, words), ev.InstructionOffered(turn=1, entry="e", text=words)
-    )
+    shelf = Shelf(home)
+    since = datetime.now(UTC).isoformat()
+    shelf.open = [
+        OpenQuestion(
+            session="s",
+            turn=1,
+            kind="offer",
+            call="7",
+            name="offer",
+            shown=f"Sounds like a rule: {words}",
+            channel="tui",
+            since=since,
+        )
+    ]
+    host = msgspec.structs.replace(around(), library=shelf)
+    offered = ev.InstructionOffered(turn=1, entry="e", text=words)
+    app, talk = staged(ready(), asked(1, words), offered, given=host)
     async with app.run_test(size=(100, 40)) as pilot:
         await until(pilot, lambda: "Sounds like a rule" in drawn(app))
         await pilot.press("k", "y", "space")
         assert not talk.did
         await pilot.press("f6")
-        await until(pilot, lambda: talk.did == [("command", "/keep yes", "f6")])
+        area = app.chat.input_area
+        await until(pilot, lambda: area.decision is not None and area.decision.is_open)
+        assert not talk.did
+        assert words in drawn(app)
+        await pilot.press("f6", keys)
+        await until(pilot, lambda: area.decision is None)
+        assert [str(one[1])[:-8] for one in talk.did] == ([command] if command else [])

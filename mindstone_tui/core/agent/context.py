@@ -304,8 +304,8 @@ class TurnContext:
         self.redactor = redactor
         self.report_bug = report_bug
         self.questions = Questions()
-        self.read_through = 0
-        """The newest line when a person asked for the command that runs."""
+        self.begun = ""
+        """When a person began to write the command that runs, ISO 8601."""
         self.hand = ("", 0.0)
         """What a person did last, a command or an answer, and for how long they had seen why."""
         self.stopped_by = ""

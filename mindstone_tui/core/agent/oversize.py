@@ -1,12 +1,14 @@
 """A message that is larger than the window: a person says how it is sent, before anything is.
 
-It is in history whole by then, whatever the answer. Where nobody can be asked, its beginning and
+It is in history whole by then, whatever the answer. What is not sent counts as rewound: no later
+prompt has it. Where nobody can be asked, its beginning and
 its end are sent with a note, as of any other message that does not fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -14,11 +16,17 @@ import msgspec
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import put_question
-from mindstone_tui.core.context import messages, trim
+from mindstone_tui.core.context import manual, messages, trim
 from mindstone_tui.core.context.window_view import Call, Target
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import ToolStatus, UserMessage
-from mindstone_tui.core.errors import Interrupted, ToolError
+from mindstone_tui.core.entries.conversation import (
+    ToolAnswered,
+    ToolAsked,
+    ToolStatus,
+    UserMessage,
+)
+from mindstone_tui.core.entries.window import Rewound
+from mindstone_tui.core.errors import EntryNotSaved, Interrupted, ToolError
 from mindstone_tui.core.events import AskedScope
 from mindstone_tui.core.text import one_line, plural
 
@@ -92,13 +100,34 @@ async def ask_how(
     """Ask how an oversized message is to be sent, and see to it; raises when it is not to be."""
     call = f"message_{found.line.id}"
     question, waiting = put_question(context, _question(turn, call, found), turn)
-    yield question
-    answer = await waiting
+    sent = False
+    try:
+        yield question
+        answer = await waiting
+        sent = answer.allowed
+    finally:
+        if not sent:  # by a no, or because nobody said anything before they left
+            with contextlib.suppress(EntryNotSaved):
+                manual.take_back(context.window, turn)
     if not answer.allowed:
         yield _settled(question, "refused", "not sent")
         raise Interrupted("This message was not sent.", "It is in history as it was written.")
     done = _carry_out(context, context.window.call(target), found, answer.remember)
     yield _settled(question, "ok", done)
+
+
+def was_withheld(turn: Iterable[Line]) -> bool:
+    """Whether it was asked how to send the message of a turn, and nobody agreed to any way."""
+    asked: set[str] = set()
+    for line in turn:
+        match line.entry:
+            case ToolAsked(call=call, risk="message"):
+                asked.add(call)
+            case ToolAnswered(call=call, allowed=True):
+                asked.discard(call)
+            case Rewound():
+                asked.clear()
+    return bool(asked)
 
 
 def _question(turn: int, call: str, found: LargeMessage) -> events.ToolAsked:

@@ -176,14 +176,14 @@ class _Turn:
             yield notice
         async for event in self._submit(text):
             yield event
-        lines = await self._load()
-        lines += context.services.heard(asked, text)
-        for event in announcements(*lines):
+        for event in announcements(*await self._load()):
             yield event
         found = await oversize.find_oversized(context, asked, self._target)
         if found is not None and context.permissions.asks:
             async for event in oversize.ask_how(context, turn, found, self._target):
                 yield event
+        for event in announcements(*context.services.heard(asked, text)):
+            yield event
         for event in _told(await context.make_room(self._target)):
             yield event
         async for event in self._recall(text):

@@ -174,6 +174,14 @@ async def rewind(live: LiveWindow, to_turn: int) -> Line:
     return live.record(_rewound(live, call, to_turn), live.fold.turn)
 
 
+def take_back(live: LiveWindow, turn: int) -> Line:
+    """Let the newest turn count no more: its message was not to be sent."""
+    rewinds = rewinds_of(live.history)
+    earlier = range(turn - 1, 0, -1)
+    to_turn = next((one for one in earlier if rewinds.of_turn(one) is None), 0)
+    return live.record(_rewound(live, live.now(), to_turn), turn)
+
+
 def _rewound(live: LiveWindow, call: Call, to_turn: int) -> window.Rewound:
     """The entry of a rewind: where it takes a summary back, what that stood for comes again."""
     then, before = _state_after(live, to_turn), live.fold.state

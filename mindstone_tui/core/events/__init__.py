@@ -570,7 +570,7 @@ class Conversation(Protocol):
     ) -> None:
         """Say something; while a turn runs it is queued, or steers that turn when told to."""
 
-    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
+    def command(self, line: str, *, how: str = "", seen: float = 0.0, writing: float = 0.0) -> None:
         """Run a slash command, given by a key or a click, with what it decides in view so long."""
 
     def answer(self, call: str, answer: Answer) -> None:

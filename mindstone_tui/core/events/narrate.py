@@ -462,7 +462,7 @@ def _of_memory_or_command(event: ev.MemoryEvent | ev.CommandEvent) -> EventLine:
             return EventLine(
                 sign="☆",
                 text=f"Sounds like a {kind}: {one_line(text, 160)}",
-                detail="/keep (F6 in the app) holds it in every prompt; going on lets it go",
+                detail="/keep (F6 asks in the app) holds it in every prompt; going on lets it go",
             )
         case ev.MemoryProposed(after=after, why=why):
             caution = one_line(why.partition("CAUTION: ")[2], 120)
@@ -470,7 +470,7 @@ def _of_memory_or_command(event: ev.MemoryEvent | ev.CommandEvent) -> EventLine:
             return EventLine(
                 sign="☆",
                 text=f"Remember this? {words}" + (f" ({caution})" if caution else ""),
-                detail="/keep (F6 in the app) keeps it for every session, /keep no does not",
+                detail="/keep (F6 asks in the app) keeps it for every session, /keep no does not",
             )
         case ev.CheckpointSaved(version=version, path=path):
             return EventLine(sign="⚑", text=f"Checkpoint {version} saved", detail=path)

@@ -22,6 +22,7 @@ _QUESTIONS: Final = {
     "memory": "Remember this?",
     "message": "This message is larger than the window. How should it be sent?",
     "plan": "Let this plan begin?",
+    "offer": "Keep this?",
     "trust": "Let this folder tell the model what to do?",
 }
 """What is asked, by the tool's risk."""

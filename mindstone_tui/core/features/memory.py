@@ -22,12 +22,24 @@ from mindstone_tui.core.agent.memories import Memories, body_of, waiting_in
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line, conversation, derived, provenance
-from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NoSuchEntry, ToolError
+from mindstone_tui.core.errors import (
+    ContinuityError,
+    EntryNotSaved,
+    NoSuchEntry,
+    NotAllowed,
+    ToolError,
+)
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.events.narrate_entry import surface_of
 from mindstone_tui.core.features.rules import RulesFeature, told
 from mindstone_tui.core.language.intent import is_correction
-from mindstone_tui.core.library.open_questions import check_mark, mark_in, mark_of
+from mindstone_tui.core.library.open_questions import (
+    check_mark,
+    check_was_there,
+    mark_in,
+    mark_of,
+)
 from mindstone_tui.core.memory import consolidation, files
 from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, ProposalState, diff
 from mindstone_tui.core.recall.inject import queries
@@ -78,6 +90,8 @@ class MemoryFeature(Feature):
 
     def heard(self, line: Line, text: str) -> Sequence[Line]:
         """Propose what is asked to be remembered; else offer to keep what sounds settled."""
+        if self.session.opening.channel == "delegate":
+            return ()  # a program's words, whoever they sound like
         if proposed := self.memories.propose_said(line, text):
             return proposed
         return self.offers.offer(line, text)
@@ -200,6 +214,8 @@ class MemoryFeature(Feature):
         if word not in ("", "yes", "no") or (keep and why):
             raise WrongUse(f"/keep does not know `{argument}`.")
         check_mark(mark, self.offers.mark, "What is offered", "`mindstone waiting` lists it")
+        if not mark:
+            self._check_shown()
         if (proposed := self._just_proposed()) is not None and self.offers.waiting is None:
             name, words = proposed.entry.proposal, body_of(proposed)
             self.memories.decide(name, "approved" if keep else "refused", by="person", why=why)
@@ -214,6 +230,21 @@ class MemoryFeature(Feature):
             return
         said = "Kept, in every prompt of this session" if keep else "Not kept"
         yield CommandPrinted(command="keep", text=f"{said}: {offer.text}")
+
+    def _check_shown(self) -> None:
+        """Raise where a bare word would decide about something that its writer has not seen."""
+        context, look = self.context, "`/waiting` lists it."
+        waiting = self.offers.waiting
+        if waiting is not None:
+            offer = self.offers.made[waiting]
+            if offer.channel != context.transcript.channel:
+                where = surface_of(offer.channel)[1]
+                raise NotAllowed(f"What is offered was shown by {where}, not here.", look)
+            check_was_there(offer.since, context.begun, "Something else was offered", look)
+        elif (proposed := self._just_proposed()) is not None:
+            with context.transcript.history() as history:
+                since = history.line(proposed.seq).ts
+            check_was_there(since, context.begun, "Another memory was proposed", look)
 
     def _just_proposed(self) -> ProposalState | None:
         """The memory that was proposed in the newest turn, if it waits and was shown here."""
@@ -357,6 +388,7 @@ class OfferMade(msgspec.Struct, frozen=True):
     entry: derived.StandingInstructionOffered
     since: str
     turn: int
+    channel: str
     keep: bool | None = None
 
 
@@ -374,7 +406,7 @@ class Offers:
         for line in reversed(self._memories.past.lines):
             match line.entry:
                 case derived.StandingInstructionOffered(form=form) as entry if form:
-                    found[line.seq] = OfferMade(entry, line.ts, line.turn)
+                    found[line.seq] = OfferMade(entry, line.ts, line.turn, line.channel)
                 case derived.OfferAnswered(offer=seq, keep=keep) if seq in found:
                     found[seq] = msgspec.structs.replace(found[seq], keep=keep)
         return found
@@ -406,7 +438,7 @@ class Offers:
             text=found.text, source=asked.seq, of_kind=found.kind, form=found.form
         )
         line = self._context.window.record(entry, asked.turn)
-        self.made[line.seq] = OfferMade(entry, line.ts, line.turn)
+        self.made[line.seq] = OfferMade(entry, line.ts, line.turn, line.channel)
         return (line,)
 
     def answer(self, *, keep: bool, why: str = "") -> derived.StandingInstructionOffered:

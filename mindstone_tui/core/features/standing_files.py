@@ -69,9 +69,11 @@ class StandingFeature(Feature):
         open_questions.check_mark(
             mark, now, f"What is to be trusted in {found.folder}", "`/trust` there shows it"
         )
-        if word == "no" or (word and found.state != "none"):
+        project = self.session.project
+        unseen = word == "yes" and found.state != "none" and not (mark or project.shown_at(found))
+        if word == "no" or (word and found.state != "none" and not unseen):
             self._decide(found, trusted=word == "yes", why=why)
-        found = self.session.project.show()
+        found = project.show()
         if word == "no":
             kept = "; your reason is on record" if why else ""
             text = f"Declined: nothing that this folder says is read{kept}. `/trust` shows it."
@@ -81,11 +83,13 @@ class StandingFeature(Feature):
             trusted = found.state == "trusted"
             files = open_questions.content_of(found, "run" if trusted else "would run")
             how = "It is read in every turn." if trusted else "`/trust yes` lets it be read."
+            if unseen:
+                how = f"Nothing was decided: you had not seen this. `/trust yes {now}` trusts it."
             if rules := self.session.features.get(RulesFeature).adoptable():
                 count = plural(len(rules), "sentence")
                 how += f" {count} of it can be checked: /rules adopt lists them."
             text = f"{files}\n\nThis folder is {found.state}. {how}"
-        yield CommandPrinted(command="trust", text=text)
+        yield CommandPrinted(command="trust", text=text, ok=not unseen)
 
     def _decide(self, found: ProjectInstructions, *, trusted: bool, why: str) -> None:
         """Let this folder's instruction files be read as they are now, or not."""
@@ -93,11 +97,7 @@ class StandingFeature(Feature):
             self.session.project.trust(found)
         else:
             self.session.project.distrust()
-        with self.context.transcript.history() as history:
-            asked = [
-                line.ts for line in history.newest(("trust_asked",), open_questions.LOOKED_BACK)
-            ][:1]
-        hand = {"why": why, **self.context.by_hand(*asked)}
+        hand = {"why": why, **self.context.by_hand(self.session.project.shown_at(found))}
         folder, files = str(found.folder), _sizes(found)
         entry = ProjectTrusted(folder=folder, files=files, refused=not trusted, **hand)
         self.context.window.record(entry, self.context.transcript.last_turn)

@@ -16,6 +16,7 @@ from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, ToolAsked
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate import turn_names
+from mindstone_tui.core.library.open_questions import check_was_there
 from mindstone_tui.core.paths import from_home
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
@@ -58,6 +59,11 @@ class UndoFeature(Feature):
         turns, sets = wanted(steps, "undo", count)
         if not turns:
             raise UndoError("No turn of this session changed a file that is not undone already.")
+        with self.context.transcript.history() as history:
+            newest = next(iter(history.newest(["files_changed"], history.head.seq + 1)))
+        look = "`/diff` shows what it did; `/undo` again takes it back."
+        changed = f"Turn {newest.turn} changed files"
+        check_was_there(newest.ts, self.context.begun, changed, look)
         async for event in put_back(self.session, "undo", turns, sets, way):
             yield event
 

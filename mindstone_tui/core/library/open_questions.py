@@ -61,7 +61,7 @@ _YES: Final = {
     "memory": "Remember it",
     "plan": "Begin it",
     "trust": "Trust what it says now",
-    "offer": "Keep it",
+    "offer": "Keep it in every prompt of this session",
 }
 _MARK: Final = patterns.pattern_of(r"#[0-9a-f]{8}")
 
@@ -83,6 +83,12 @@ def check_mark(mark: str, now: str, what: str, look: str) -> None:
         raise errors.NotAllowed(
             f"{what} changed since it was asked about; nothing was decided.", f"Look again: {look}."
         )
+
+
+def check_was_there(since: str, begun: str, what: str, look: str) -> None:
+    """Raise where a command decides about something that came after its first letter."""
+    if begun and datetime.fromisoformat(since) > datetime.fromisoformat(begun):
+        raise errors.NotAllowed(f"{what} while you wrote that; nothing was decided.", look)
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,6 +181,8 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         """How anybody can end the wait for an answer, from a terminal."""
         name = self.session.removeprefix("agent:default:")
         if self.gone:
+            if self.name == "message":
+                return f"It was not sent. Send it again in {name} if it should be."
             again = f"Say `go on` in {name}, or give the command again"
             if self.name in ("undo", "redo"):  # the command asked, and no turn would
                 again = f"Give `/{self.name}` again in {name}"

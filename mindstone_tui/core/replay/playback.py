@@ -218,7 +218,7 @@ class Replay:
         """Nobody answers in a recording."""
         self._notice(_RECORDING)
 
-    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
+    def command(self, line: str, *, how: str = "", seen: float = 0.0, writing: float = 0.0) -> None:
         """No command runs in a recording."""
         told = f"{line}: {_RECORDING}"
         self._asides.append(ev.CommandPrinted(command=line, text=told, ok=False))

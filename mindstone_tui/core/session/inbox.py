@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
 
@@ -64,6 +65,11 @@ class SentMessage(msgspec.Struct, frozen=True):
         )
 
 
+def ago(seconds: float) -> str:
+    """When it was so many seconds ago, ISO 8601."""
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
+
+
 class AskedCommand(msgspec.Struct, frozen=True):
     """A command on its way to be run."""
 
@@ -73,8 +79,8 @@ class AskedCommand(msgspec.Struct, frozen=True):
     argument: str
     how: str = ""
     seen: float = 0.0
-    at: int = 0
-    """The newest line that whoever asked could have read."""
+    begun: str = ""
+    """When its first letter was written, ISO 8601: what came after that, it cannot mean."""
 
     @property
     def changes_window(self) -> bool:
@@ -281,7 +287,7 @@ async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> 
     failure: errors.MindstoneError | None = None
     typed = f"typed {' '.join(asked.line.split()[:2])}"
     context.hand = (asked.how or typed, asked.seen)  # read before it waits for anything
-    context.read_through = asked.at
+    context.begun = asked.begun
     try:
         async for event in asked.command.handler(asked.feature, asked.argument):
             if isinstance(event, Say):

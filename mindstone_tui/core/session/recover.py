@@ -14,8 +14,10 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.agent import oversize
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import interrupted, refused
+from mindstone_tui.core.context.manual import take_back
 from mindstone_tui.core.entries import Draft, Entry, Line
 from mindstone_tui.core.entries.conversation import (
     NOBODY,
@@ -95,7 +97,10 @@ def close_open_turn(context: TurnContext, history: History, draft: Path) -> list
         ended = TurnEnded(ending="interrupted" if stopped else "failed", why=heard[-1].why)
     else:
         ended = TurnEnded(ending="interrupted", why=why)
-    return context.window.record_all([*results, *_arrived(lines, draft, why), ended], turn)
+    closed = context.window.record_all([*results, *_arrived(lines, draft, why), ended], turn)
+    if oversize.was_withheld(lines):
+        closed.append(take_back(context.window, turn))
+    return closed
 
 
 _SPOKEN: Final = (

@@ -180,15 +180,15 @@ class Session:
                 self._context.transcript.keep_blob(history.blob(image.sha256))
         self._inbox.put(said)
 
-    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
+    def command(self, line: str, *, how: str = "", seen: float = 0.0, writing: float = 0.0) -> None:
         """Run a slash command: at once if it only looks, in its turn if it changes the window."""
         try:
             feature, command, argument = self.services.features.command(line)
         except errors.MindstoneError as error:
             inbox.end_command(line, error, self._emit)
             return
-        head = self._context.transcript.head.seq
-        asked = inbox.AskedCommand(feature, command, line, argument, how, seen, head)
+        begun = inbox.ago(writing)
+        asked = inbox.AskedCommand(feature, command, line, argument, how, seen, begun)
         if self._turn and command.name in inbox.GO_BACK:
             inbox.end_command(line, errors.UsageError(*inbox.NOT_DURING_A_TURN), self._emit)
         elif asked.changes_window:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -186,7 +187,7 @@ class Project:
         self._workspace = workspace
         self._trust = trust
         self._told = Remembered(workspace.cwd, partial(read_told, workspace), clock)
-        self._shown = ""
+        self._shown = ("", "")
 
     def instructions(self) -> ProjectInstructions:
         """The folder's instruction files as they are now."""
@@ -196,16 +197,16 @@ class Project:
     def show(self) -> ProjectInstructions:
         """The folder's instruction files, for a person who is to decide about them."""
         found = self.instructions()
-        self._shown = found.digest
+        self._shown = (found.digest, datetime.now(UTC).isoformat())
         return found
 
+    def shown_at(self, found: ProjectInstructions) -> str:
+        """When exactly this was shown here, ISO 8601; empty where it was not."""
+        digest, when = self._shown
+        return when if digest == found.digest else ""
+
     def trust(self, found: ProjectInstructions) -> None:
-        """Let these files be read, with exactly this content, unless a person saw another one."""
-        if self._shown not in ("", found.digest):
-            raise errors.NotAllowed(
-                "The files of this folder changed since they were shown; nothing was trusted.",
-                "Look at them again with `/trust`, then `/trust yes`.",
-            )
+        """Let these files be read, with exactly this content."""
         self._trust.trust(found.folder, found.digest)
 
     def distrust(self) -> None:

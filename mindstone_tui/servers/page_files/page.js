@@ -6,6 +6,7 @@ const talk = $("talk");
 const GRACE = 1000; // milliseconds for which a question must have been in view
 const HELD = 500; // milliseconds in which a second click or key goes with the first
 let torn = ""; // a reason that was being written when its question went
+let slash = false, written = Date.now(); // whether a command is being written, and since when: it means nothing that came later
 let reasons = {}, drafts = {}; // what was written to open questions, and in other sessions
 let opened = 0, turned = 0, begun = Promise.resolve(); // when one last came into view, and a turn began; once the page listens
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
@@ -412,7 +413,9 @@ $("composer").onsubmit = (event) => {
   if (!text.trim()) return;
   talk.scrollTop = talk.scrollHeight;
   $("text").value = "";
-  begun.then(() => call("/page/send", { session, text })).catch((error) => {
+  const given = { session, text, writing: slash ? (Date.now() - written) / 1000 : 0 };
+  slash = false;
+  begun.then(() => call("/page/send", given)).catch((error) => {
     say("Not sent: " + error.message, "error");
     if (!$("text").value) $("text").value = text;
   });
@@ -426,7 +429,12 @@ $("text").onkeydown = (event) => {
   if (torn) say("Answered elsewhere: nothing is sent. Enter sends what stands here now."); else $("composer").requestSubmit();
   torn = "";
 };
-$("text").oninput = () => { if (!$("text").value.includes(torn.trim())) torn = ""; };
+$("text").oninput = () => {
+  const before = slash;
+  slash = $("text").value.startsWith("/");
+  if (slash && !before) written = Date.now();
+  if (!$("text").value.includes(torn.trim())) torn = "";
+};
 // A click that began as another, on what stood here or beside it, stops nothing.
 $("stop").onclick = (event) => {
   if (event.detail < 2 && Date.now() - turned >= HELD) attempt(call("/page/stop", { session, how: event.detail ? "click" : "key" }));

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from textual import events, on, work
@@ -424,7 +424,7 @@ class ChatScreen(TalkScreen):
         if event.text.startswith("!") and not event.literal:
             self.talk.command(f"/shell {event.text[1:].strip()}")
         elif event.text.startswith("/") and not event.literal:
-            self.command(self.input_area.named(event.text))
+            self.command(self.input_area.named(event.text), writing=self.input_area.writing)
         else:
             self._send(event)
 
@@ -494,12 +494,12 @@ class ChatScreen(TalkScreen):
         else:
             self.set_focus(steps.first())
 
-    def command(self, line: str, *, how: str = "", seen: float = 0.0) -> None:
-        """Run a slash command, which a key gave that decides."""
+    def command(self, line: str, **given: Any) -> None:
+        """Run a slash command, as `Conversation.command` takes it."""
         if self.talk is not None:
             if not self.running:  # some take a while, and a turn has a line of its own
                 self.status.doing = f"running {line.split(maxsplit=1)[0]}"
-            self.talk.command(line, how=how, seen=seen)
+            self.talk.command(line, **given)
 
     def action_want(self, screen: str, argument: str = "") -> None:
         self.post_message(ScreenWanted(screen, argument))

@@ -328,7 +328,7 @@ class Approval(Decision):
         super().__init__(grace=grace, clock=clock)
         self.asked = asked
         self.told = explain(asked)
-        self._why = ""
+        self.why = ""
 
     def content(self) -> ComposeResult:
         yield Static(self._question(), markup=False, id="question")
@@ -384,7 +384,7 @@ class Approval(Decision):
 
     def answer(self, choice: str) -> Answer:
         """What a choice says to the turn that asks."""
-        why = self._why or "declined by the user"
+        why = self.why or "declined by the user"
         return answer_to(self.asked, choice, why=why, how=self.key, seen=self.seen)
 
     def _show_reason(self, shown: bool) -> None:
@@ -405,7 +405,7 @@ class Approval(Decision):
     @on(Input.Submitted, "#reason")
     def _explained(self, event: Input.Submitted) -> None:
         event.stop()
-        self._why, event.input.value = event.value.strip(), ""
+        self.why, event.input.value = event.value.strip(), ""
         self.key = "enter"
         super().action_choose("deny")
 
@@ -415,6 +415,23 @@ class Approval(Decision):
             self.screen.action_copy_text()
         else:
             self.post_message(self.Stopped())
+
+
+class Proposed(Approval):
+    """Something that no turn waits for; `later` leaves it as it is."""
+
+    BINDINGS = [Binding("l", "choose('later')", "Later", id="proposed.later")]
+    FIRST = "later"
+
+    def answers(self) -> ComposeResult:
+        yield button("l", Content("Later"), "later")
+        yield from super().answers()
+
+    def action_back(self) -> None:
+        if self.query_one("#reason").display:
+            super().action_back()
+        else:
+            self.action_choose("later")
 
 
 def _colour(verdict: str) -> str:

@@ -155,6 +155,7 @@ class InputArea(Vertical):
         self._meant: Decision | None = None
         """What could be read when the command in the prompt was begun."""
         self._begun = False
+        self._begun_at = 0.0
         self._torn = False
         """A reason was being written when its question went: its Enter sends nothing."""
         self._held = ("", 0.0)
@@ -199,6 +200,7 @@ class InputArea(Vertical):
         prompt = self.prompt
         begun, self._begun = self._begun, prompt.text.startswith("/")
         if self._begun and not begun:
+            self._begun_at = self._host.clock()
             self._meant = self.decision if self.decision and self.decision.is_open else None
         row, column = prompt.cursor_location
         line = prompt.document[row]
@@ -210,6 +212,11 @@ class InputArea(Vertical):
         self._offer_if_new(completion is not None, line)
         if prompt.completing:
             self.completions.offer(completion)
+
+    @property
+    def writing(self) -> float:
+        """For how many seconds the command in the prompt has been written."""
+        return self._host.clock() - self._begun_at
 
     def named(self, line: str) -> str:
         """A command; a typed answer with the mark of what could be read when it was begun."""

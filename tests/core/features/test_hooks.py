@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import ToolRefused
 from mindstone_tui.core.entries.derived import HookRun
+from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.events.question import scopes_of
 from tests.core.session.stage import calls, on_stage, script
 
@@ -266,12 +268,42 @@ async def test_a_hostile_project_gets_nothing_before_it_is_trusted(tmp_path: Pat
     assert not mark.exists()
 
 
+async def test_nobody_trusts_with_one_word_what_was_never_shown(tmp_path: Path) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    mark = tmp_path / "pwned"
+    hooks(work / ".mindstone", UserPromptSubmit="echo harmless")
+    says = script(tmp_path, {"text": "ok"}, loop=True)
+    async with on_stage(home, cwd=work, model=says) as stage:
+        await stage.say("hello")
+        hooks(work / ".mindstone", UserPromptSubmit=f"touch {mark}")
+        ended, told = await stage.run("/trust yes")
+        assert not ended.ok
+        assert f"touch {mark}" in told
+        await stage.say("hello again")
+        assert not stage.entries(HookRun)
+        assert not stage.entries(ProjectTrusted)
+        named = re.search(r"/trust yes #[0-9a-f]{8}", told)
+        assert named is not None
+        hooks(work / ".mindstone", UserPromptSubmit="echo harmless")
+        assert not (await stage.run(named[0]))[0].ok, "that named something else"
+    async with on_stage(home, cwd=work, model=says) as stage:
+        _, told = await stage.run("/trust yes")
+        named = re.search(r"/trust yes #[0-9a-f]{8}", told)
+        assert named is not None
+    async with on_stage(home, cwd=work, model=says) as stage:
+        stage.session.command(named[0], seen=-1.0)
+        await stage.until(events.CommandEnded)
+        (trusted,) = stage.entries(ProjectTrusted)
+        assert trusted.seen == 0.0, "it was not shown in this program"
+
+
 async def test_a_trusted_projects_hook_cannot_leave_its_sandbox(tmp_path: Path) -> None:
     work, home = workspace(tmp_path), tmp_path / "home"
     mark = tmp_path / "pwned"
     hooks(work / ".mindstone", UserPromptSubmit=f"touch {mark}; touch inside; echo hello")
     says = script(tmp_path, {"text": "ok"}, loop=True)
     async with on_stage(home, cwd=work, model=says) as stage:
+        await stage.run("/trust")
         assert (await stage.run("/trust yes"))[0].ok
         await stage.say("hello")
         (run,) = stage.entries(HookRun)
@@ -287,6 +319,7 @@ async def test_what_a_projects_hook_plants_is_taken_back(tmp_path: Path) -> None
     hooks(work / ".mindstone", UserPromptSubmit="n=env; echo evil > sub/.${n}rc; echo x > sub/made")
     says = script(tmp_path, {"text": "ok"}, loop=True)
     async with on_stage(home, cwd=work, model=says) as stage:
+        await stage.run("/trust")
         assert (await stage.run("/trust yes"))[0].ok
         await stage.say("hello")
         (run,) = stage.entries(HookRun)
@@ -304,6 +337,7 @@ async def test_a_confined_hook_whose_file_is_out_of_sight_says_that_it_is_confin
     says = script(tmp_path, {"text": "ok"}, loop=True)
     async with on_stage(home, cwd=work, model=says) as stage:
         (home / "config.toml").write_text("")
+        await stage.run("/trust")
         assert (await stage.run("/trust yes"))[0].ok
         await stage.say("hello")
         (run,) = stage.entries(HookRun)

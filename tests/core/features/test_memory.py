@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from mindstone_tui.core.entries.derived import (
     MemoryDigested,
     MemoryProposed,
     NoteTaken,
+    OfferAnswered,
     RecallInjected,
     SummaryDerived,
 )
@@ -526,6 +528,29 @@ async def test_notes_are_loaded_only_as_far_as_the_window_has_room(
             shown[window] = context.count(noted.text)
             assert shown[window] <= context.share("system_prompt", context.target) + 80
     assert shown[8_000] < 500 < 1_500 < shown[128_000]
+
+
+async def test_a_bare_word_keeps_only_what_was_there_when_it_was_begun(
+    home: Path, tmp_path: Path
+) -> None:
+    surface = partial(
+        on_stage, home, model=script(tmp_path, {"text": "ok"}, loop=True), follow=True
+    )
+    async with surface(channel="tui") as app, surface(channel="web") as page:
+        for said in ("Don't touch the lexer, please.", "Remember that the demo is on Thursday."):
+            await app.say(said)
+            here = len(app.heard)
+            app.session.command("/keep yes", writing=60)
+            assert not (await app.until(events.CommandEnded, after=here)).ok
+        await page.say("Always skip the tests in CI.")
+        await app.until(events.EntryAppeared, lambda event: "Always" in event.text)
+        ended, told = await app.run("/keep yes")
+        assert not ended.ok
+        assert "was shown by the page, not here" in told
+        assert (await page.run("/keep yes"))[0].ok
+    kept = [one for one in app.lines() if isinstance(one.entry, OfferAnswered) and one.entry.keep]
+    assert [line.channel for line in kept] == ["web"]
+    assert not app.entries(MemoryDecided)
 
 
 async def test_a_wish_to_be_remembered_is_one_question_with_a_yes_and_a_no(

@@ -121,6 +121,7 @@ async def test_a_projects_commands_and_skills_wait_for_trust(tmp_path: Path) -> 
         assert "not trusted" in why
         offered = [each.message for each in stage.all(events.Noticed) if "/trust" in each.message]
         assert any(".claude/commands/deploy.md" in each for each in offered)
+        await stage.run("/trust")
         _, shown = await stage.run("/trust yes")
         assert "secret of another folder" not in shown
         assert "secret of another folder" not in (await stage.run("/skills"))[1]
@@ -171,6 +172,7 @@ async def test_folders_stand_before_the_name_of_a_command(tmp_path: Path) -> Non
     says = script(tmp_path, {"text": "ok"}, loop=True)
     async with on_stage(home, cwd=work, model=says) as stage:
         assert not (await stage.run("/api:route"))[0].ok
+        await stage.run("/trust")
         await stage.run("/trust yes")
         _, listed = await stage.run("/skills")
         assert "/front:end:form" in listed

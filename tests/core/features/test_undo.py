@@ -168,6 +168,20 @@ async def test_what_changes_while_an_undo_asks_is_asked_about_as_well(
         await stage.run("/redo --anyway")
 
 
+async def test_an_undo_means_no_turn_that_came_while_it_was_written(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    async with on_stage(tmp_path / "home", cwd=work, model=model(tmp_path), asks=True) as stage:
+        agree(stage)
+        await stage.say("edit it")
+        made = picture(work)
+        here = len(stage.heard)
+        stage.session.command("/undo", writing=60)
+        assert not (await stage.until(events.CommandEnded, after=here)).ok
+        assert picture(work) == made
+        assert (await stage.run("/undo"))[0].ok
+        assert picture(work) != made
+
+
 async def test_a_turn_that_touches_nothing_keeps_nothing(tmp_path: Path) -> None:
     work = workspace(tmp_path)
     says = script(tmp_path, calls(("read", {"path": "a.txt"})), {"text": "read"}, loop=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.oversize import parts_of
 from mindstone_tui.core.entries.conversation import MessageCut, UserMessage
+from mindstone_tui.core.entries.derived import MemoryProposed
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.recall.embedding import Encoded
 from tests.core.recall.talk import WordModel
@@ -113,6 +116,24 @@ async def test_what_is_not_sent_is_kept_and_the_session_goes_on(
         assert [entry.text for entry in stage.entries(UserMessage)] == [LONG]
         await stage.idle()
         assert (await stage.say("Then only this.")).ending == "done"
+        assert "row 7" not in str(stage.requests())
+        assert "Which row is wrong" not in str(stage.requests())
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_what_nobody_agreed_to_send_is_in_no_later_prompt(
+    home: Path, tmp_path: Path, killed: bool
+) -> None:
+    model = script(tmp_path, {"text": "Fine."}, loop=True)
+    opening = partial(on_stage, model=model, context_window=WINDOW, cwd=tmp_path, asks=True)
+    then = tmp_path / "then"
+    async with opening(home) as stage:
+        await asked_about(stage, f"Remember that {LONG}")
+        shutil.copytree(home, then)  # what a kill leaves at this moment
+    async with opening(then if killed else home, follow=True) as stage:
+        assert (await stage.say("Which row is wrong, please?")).ending == "done"
+        assert "row 7" not in str(stage.requests())
+        assert not stage.entries(MemoryProposed)
 
 
 async def test_nobody_is_asked_about_a_message_that_fits(home: Path, tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ async def test_memories_plans_and_trust_are_decided_on_record_as_tools_are(
         (proposed,) = stage.entries(MemoryProposed)
         line = f"/memory approve {proposed.proposal}"
         stage.session.command(line, how="a", seen=2.5)
-        for typed in ("/trust yes", "/plan"):
+        for typed in ("/trust", "/trust yes", "/plan"):
             stage.session.command(typed)
         await stage.say("tidy up")
         stage.session.command("/plan refuse too short")
