@@ -164,6 +164,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
         """What is no question about a tool, put like one."""
         title, _, body = self.shown.partition("\n")
         where = f" It would work in {self.folder}." if self.kind == "plan" else ""
+        when = ago(datetime.fromisoformat(self.since), now)
         return events.ToolAsked(
             turn=self.turn,
             call=self.call,
@@ -171,7 +172,7 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
             risk=self.kind,
             shown=text.exact(body or title),
             digest=self.digest,
-            why=self.sentence(now) + where,
+            why=f"{'Asked for' if self.kind == 'trust' else 'Proposed'} {when}.{where}",
             scopes=(events.AskedScope(scope="once", label=_YES[self.kind]),),
             since=self.since,
         )

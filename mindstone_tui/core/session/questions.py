@@ -22,10 +22,12 @@ from mindstone_tui.core.agent.run_tools import LeftQuestion, asked_before
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     NOBODY,
+    AssistantMessage,
     ToolAnswered,
     ToolApproved,
     ToolAsked,
     ToolCalled,
+    ToolRefused,
     ToolReturned,
     TurnEnded,
     TurnStarted,
@@ -61,7 +63,11 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
             case ToolAnswered(call=call) as given if call in asked:  # a later one comes to nothing
                 wide = f": {given.remember} ({given.keep})" if given.keep else ""
                 told.append(f"{asked.pop(call)} · {words}{'' if given.granted else wide}")
+            case AssistantMessage(calls=calls):
+                names |= {one.id: one.name for one in calls}
             case ToolApproved(call=call, by="rule") if call in names:
+                told.append(f"{names[call]} · {words}")
+            case ToolRefused(call=call, by=by) if by != "person" and call in names:
                 told.append(f"{names[call]} · {words}")
             case entry if decision := narrate_entry.decision_in(entry, line.channel):
                 told.append(decision)

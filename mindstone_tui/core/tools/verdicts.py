@@ -143,6 +143,8 @@ class _Judgement:
                 for child in node.children:
                     if child not in own:
                         self._node(child, depth, fed=fed, redirects=(*redirects, *own))
+                if len(own) == len(node.children):  # no command, and still a file is emptied
+                    self._command(node, depth, fed=fed, redirects=redirects)
                 for each in own:
                     self._below(each, depth, fed=True)
             case "list":
@@ -210,7 +212,8 @@ class _Judgement:
                 if each.type == "file_redirect":
                     self._redirect(each, said)
         if not said.found:
-            said.add("unknown", f"what {words[0] or 'it'} does is not known")
+            name = words[0] if words and words[0] else "it"
+            said.add("unknown", f"what {name} does is not known")
         self.parts.append(said.part(" ".join([self._text(node), *outer]), words))
         for each in nested:
             self._below(each, depth)
@@ -221,7 +224,9 @@ class _Judgement:
         self, words: list[str | None], said: _Said, *, fed: bool, substituted: bool
     ) -> str | None:
         """Judge the words of one command; gives the line that a shell in it would run."""
-        if not words or words[0] is None:
+        if not words:
+            return None
+        if words[0] is None:
             said.add("unknown", "which program runs is only known when it runs")
             return None
         name = words[0].rpartition("/")[2]

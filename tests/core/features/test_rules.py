@@ -37,6 +37,8 @@ async def test_a_call_that_breaks_a_rule_is_refused_with_the_persons_words(
         await stage.say("and the vendored file")
         _, report = await stage.run("/rules report")
         assert "refused 1, asked 0" in report
+        _, told = await stage.run("/why turn 1")
+        assert "Decisions in turn 1:\n  shell: git push --force · Declined by your rule" in told
     set_at = [line.seq for line in stage.lines() if line.kind == "rule_set"]
     first, second = stage.entries(ToolRefused)
     assert f"line {set_at[0]} of main" in first.why
