@@ -1,28 +1,51 @@
 """Kiro: sessions of its command line, `~/.kiro/sessions/cli/<id>.jsonl`, and of its editor.
 
 The command line writes a line an entry: a prompt, an answer, the results of its tools; what the
-session is stands in `<id>.json` beside it. The editor's files have the shape of Continue's.
+session is stands in `<id>.json` beside it. Its older versions, and Amazon Q before them, keep each
+conversation as one object, in `data.sqlite3` or where `/save` wrote it: pairs of what went to the
+model and what it answered. The editor's files have the shape of Continue's.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from ..pictures import Picture
 from ..read_bytes import Fields, as_json, mapping, moment, sequence, text
 from .base import About, Began, Broken, Format, Records, Sample, Used
 from .continue_dev import is_session, read_session
-from .parts import MessageParts, counted, error_if, joined, titled, unknown
-from .sources import beside, is_lines, records_of
+from .parts import MessageParts, add_calls, counted, error_if, joined, titled, unknown
+from .sources import (
+    beside,
+    connected,
+    document,
+    guarded,
+    has_columns,
+    is_database,
+    is_lines,
+    json_in,
+    records_of,
+    rows,
+)
 
+_NO_VALUE: Final = Broken(line=1, why="a conversation that is no object")
 _KINDS: Final = ("Prompt", "AssistantMessage", "ToolResults")
+_TABLES: Final = ("conversations_v2", "conversations")
 _EDITOR: Final = ("workspace-sessions", "kiro.kiroagent")
 
 
 def _recognises(sample: Sample) -> bool:
+    first = sample.objects[0] if sample.objects else {}
+    if {"conversation_id", "history"} <= first.keys() or any(
+        has_columns(sample, each, "key", "value") for each in _TABLES
+    ):
+        return True
     if any(each in sample.path.parts for each in _EDITOR) and is_session(sample):
         return True
     return any(
@@ -31,9 +54,16 @@ def _recognises(sample: Sample) -> bool:
     )
 
 
+@guarded
 def _read(path: Path) -> Records:
+    if is_database(path):
+        for number, found, row in _stored(path):
+            yield from _pairs(number, found, row)
+        return
     if not is_lines(path, "history"):
-        yield from read_session(path)
+        found = document(path)
+        is_saved = not isinstance(found, Broken) and "conversation_id" in found
+        yield from _pairs(1, found, {}) if is_saved else read_session(path)
         return
     about = beside(path.with_suffix(".json"))
     yield Began(id=text(about.get("session_id")) or path.stem, ts=moment(about.get("created_at")))
@@ -58,6 +88,57 @@ def _read(path: Path) -> Records:
         usage = counted(each, "input_token_count", "output_token_count")
         if usage.prompt or usage.completion:
             yield Used(usage=usage, model=model)
+
+
+def _stored(path: Path) -> Iterator[tuple[int, Fields | Broken, Fields]]:
+    """The conversations of the database; those that a newer table has again are not told twice."""
+    seen: set[str] = set()
+    with connected(path) as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        for table in (each for each in _TABLES if each in tables):
+            for number, row in enumerate(rows(connection, f"SELECT * FROM {table}"), 1):
+                found = json_in(row.get("value"))
+                name = text(row.get("conversation_id") or mapping(found).get("conversation_id"))
+                if name not in seen:
+                    yield number, found if isinstance(found, dict) else _NO_VALUE, row
+                seen.add(name)
+
+
+def _pairs(line: int, found: Fields | Broken, row: Fields) -> Records:
+    """One conversation; what tools gave goes to the model as the person's half of a pair."""
+    if isinstance(found, Broken):
+        yield msgspec.structs.replace(found, line=line)
+        return
+    ts = moment(row.get("created_at"))
+    yield Began(id=text(found.get("conversation_id")), ts=ts)
+    yield About(folder=text(row.get("key")))
+    for number, pair in enumerate(sequence(found.get("history")), 1):
+        halves = [pair.get("user"), pair.get("assistant")] if isinstance(pair, dict) else pair
+        asked, answered = map(mapping, halves) if len(sequence(halves)) == 2 else ({}, {})
+        ts = moment(asked.get("timestamp")) or ts
+        place = mapping(mapping(asked.get("env_context")).get("env_state"))
+        yield About(folder=text(place.get("current_working_directory")))
+        model = text(mapping(mapping(pair).get("request_metadata")).get("model_id"))
+        yield from _pair(number, mapping(asked.get("content")), answered, ts, model)
+
+
+def _pair(number: int, asked: Fields, answered: Fields, ts: str, model: str) -> Records:
+    pieces = MessageParts(number)
+    for kind, value in asked.items():
+        for each in map(mapping, sequence(mapping(value).get("tool_use_results"))):
+            parts = chain(*(mapping(part).items() for part in sequence(each.get("content"))))
+            said = joined(given if isinstance(given, str) else as_json(given) for _, given in parts)
+            status = error_if(text(each.get("status")).lower() == "error")
+            pieces.give(each.get("tool_use_id"), said, status=status)
+        pieces.texts.append(text(mapping(value).get("prompt")))
+        yield from pieces.given(ts)
+        if pieces.said or kind == "Prompt":
+            yield pieces.record("user", ts=ts)
+    for answer in map(mapping, answered.values()):
+        pieces = MessageParts(number)
+        pieces.texts.append(text(answer.get("content")))
+        add_calls(pieces, answer.get("tool_uses"))
+        yield pieces.record("assistant", id=text(answer.get("message_id")), ts=ts, model=model)
 
 
 def _ended(turns: list[Fields]) -> dict[str, str]:
@@ -127,4 +208,4 @@ def _pictures(value: object) -> tuple[Picture, ...]:
         return ()
 
 
-KIRO = Format(name="kiro", title="Kiro", recognises=_recognises, read=_read)
+KIRO = Format(name="kiro", title="Kiro", recognises=_recognises, read=_read, many=True)

@@ -1,4 +1,6 @@
-"""pi: `~/.pi/agent/sessions/<project>/<time>_<id>.jsonl`, all three versions of its format.
+"""pi: `~/.pi/agent/sessions/<project>/<time>_<id>.jsonl`, all three versions.
+
+OpenClaw is built on it and keeps its sessions so, too: `~/.openclaw/agents/<name>/sessions`.
 
 A header, then entries; later versions link them into a tree, and the branch that ends in the last
 entry is the conversation. Commands that the person ran are theirs; what an extension put in and
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from ..pictures import pictures_in
 from ..read_bytes import Fields, mapping, moment, sequence, text
@@ -17,13 +20,24 @@ from . import parts
 from .base import About, Aside, Began, Broken, Format, Record, Said, Sample, Titled, Used
 from .sources import each_with, records_of, sound
 
+_HOMES: Final = frozenset({".openclaw", ".clawdbot", ".moltbot"})
+_SNAPSHOT: Final = "model-snapshot"
+_MIRROR: Final = "openclaw/delivery-mirror"
+"""The "model" of an answer that stands a second time, as it went out to a messenger."""
+
 
 def _recognises(sample: Sample) -> bool:
     return any(
-        (each.get("type") == "session" and "id" in each and "cwd" in each)
+        (each.get("type") == "session" and {"id", "cwd", "timestamp"} <= each.keys())
         or (each.get("type") == "message" and "role" in mapping(each.get("message")))
         for each in sample.objects
     ) and not any(each.get("type") == "session_start" for each in sample.objects)
+
+
+def _is_openclaw(sample: Sample) -> bool:
+    kinds = {text(each.get("customType")) for each in sample.objects}
+    told = _SNAPSHOT in kinds or any(each.startswith("openclaw") for each in kinds)
+    return (told or bool(_HOMES & set(sample.path.parts))) and _recognises(sample)
 
 
 def _read(path: Path) -> Iterator[Record]:
@@ -67,7 +81,11 @@ def _message(number: int, fields: Fields, message: Fields) -> Record:
             images = pictures_in(message.get("content"))
             return Said(line=number, role="user", text=said, id=source, ts=ts, images=images)
         case "assistant":
-            return _answer(number, source, ts, message)
+            pieces = parts.pieces_of_blocks(sequence(message.get("content")), number)
+            model, finish = parts.model_of(message), text(message.get("stopReason"))
+            if pieces is None or model == _MIRROR:
+                return Aside(what="copy of what was delivered")
+            return pieces.record("assistant", id=source, ts=ts, model=model, finish=finish)
         case "toolResult":
             call, name = message.get("toolCallId"), message.get("toolName")
             given, failed = message.get("content"), message.get("isError") is True
@@ -87,23 +105,5 @@ def _used(message: Fields) -> Iterator[Record]:
         yield Used(usage=took, model=parts.model_of(message))
 
 
-def _answer(number: int, source: str, ts: str, message: Fields) -> Record:
-    pieces = parts.MessageParts(number)
-    for block in map(mapping, sequence(message.get("content"))):
-        match block.get("type"):
-            case "toolCall":
-                pieces.call(block.get("name"), block.get("arguments"), block.get("id"))
-            case "thinking":
-                pieces.think(block.get("thinking"), block.get("thinkingSignature"))
-            case _:
-                parts.add_block(pieces, block)
-    return pieces.record(
-        "assistant",
-        id=source,
-        ts=ts,
-        model=parts.model_of(message),
-        finish=text(message.get("stopReason")),
-    )
-
-
 PI = Format(name="pi", title="pi", recognises=_recognises, read=_read)
+OPENCLAW = Format(name="openclaw", title="OpenClaw", recognises=_is_openclaw, read=_read)
