@@ -364,14 +364,15 @@ class History:
 
     def turn(self, turn: int) -> list[Line]:
         """Every line of a turn; empty when there is none."""
-        lines: list[Line] = []
+        return list(self.each_of_turn(turn))
+
+    def each_of_turn(self, turn: int) -> Iterator[Line]:
+        """The same one after the other, for who needs only the first."""
         for item in self.read_from(self._start_where(lambda line: line.turn >= turn)):
-            if isinstance(item, Line):
+            if isinstance(item, Line) and item.turn >= turn:
                 if item.turn > turn:
-                    break
-                if item.turn == turn:
-                    lines.append(item)
-        return lines
+                    return
+                yield item
 
     @property
     def header(self) -> Line:
