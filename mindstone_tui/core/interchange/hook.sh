@@ -59,7 +59,9 @@ sub leave {
 $SIG{ALRM} = sub { exit 0 };
 $SIG{PIPE} = q{IGNORE};
 leave() if $^O ne q{linux} || length $raw > 262_144;
-$state = "$ENV{MINDSTONE_HOME}/state" if $ENV{MINDSTONE_HOME};
+my ($home) = map { $python[$_ + 1] } grep { $python[$_] eq q{--home} } 0 .. $#python - 1;
+$home = $ENV{MINDSTONE_HOME} unless defined $home;
+$state = "$home/state" if $home;
 (my $said = $raw) =~ tr/\r\n/ /;
 $said =~ s/\A\s+|\s+\z//g;
 (my $signs = $said) =~ s/\\.//gs;

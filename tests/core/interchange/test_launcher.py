@@ -172,6 +172,15 @@ def test_the_launcher_itself_asks_a_resident_that_listens(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(PERL is None or sys.platform != "linux", reason="needs perl, on Linux")
+def test_the_launcher_asks_in_the_home_that_it_is_told(tmp_path: Path) -> None:
+    heard = listen(tmp_path / "named", lambda call: b'{"result":{"decision":"ok"}}\n')
+    launched = Launched(tmp_path / "own")
+    said, home = json.dumps(MOMENT).encode(), str(tmp_path / "named")
+    assert launched.says(said, "codex", "--home", home) == (0, b'{"decision":"ok"}\n', b"")
+    assert [each["program"] for each in heard] == ["codex"]
+
+
+@pytest.mark.skipif(PERL is None or sys.platform != "linux", reason="needs perl, on Linux")
 @pytest.mark.parametrize("answer", [b"no json\n", b'{"error": {}}\n', b'{"result": 7}\n'])
 def test_the_launcher_prints_nothing_of_an_answer_that_is_none(
     tmp_path: Path, answer: bytes
