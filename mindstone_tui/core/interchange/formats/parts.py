@@ -19,7 +19,7 @@ from mindstone_tui.core.patterns import pattern_of
 
 from ..pictures import Picture, pictures_in
 from ..read_bytes import LONGEST_RECORD, Fields, as_json, count, mapping, sequence, text
-from .base import Aside, Broken, Gave, Record, Records, Said, Titled, Used
+from .base import Aside, Gave, Record, Said, Titled, Used
 
 _OPENING: Final = pattern_of(r"<([A-Za-z][A-Za-z_-]{2,40})>")
 
@@ -310,24 +310,6 @@ def add_calls(pieces: MessageParts, calls: object) -> None:
 def first_of(fields: Fields, *names: str) -> object:
     """What stands under the first of these names that has anything."""
     return next((fields[name] for name in names if fields.get(name)), None)
-
-
-def chat_message(number: int, fields: Fields, role: str, ts: str = "", model: str = "") -> Records:
-    """A message in the shape of OpenAI's API: of one side with its calls, or what a tool gave."""
-    pieces = pieces_of_blocks(content := fields.get("content"), number)
-    source = text(fields.get("id"))
-    match role:
-        case _ if pieces is None:
-            yield Broken(line=number, why="the content is neither text nor a list of blocks")
-        case "user" | "assistant" as known:
-            pieces.think(first_of(fields, "reasoning_content", "reasoning"))
-            add_calls(pieces, first_of(fields, "tool_calls", "toolCalls"))
-            yield pieces.record(known, id=source, ts=ts, model=model)
-        case "tool" | "tool_result":
-            call, name = first_of(fields, "tool_call_id", "toolCallId"), fields.get("tool_name")
-            yield result_of(number, call, content, name=name, id=source, ts=ts)
-        case _:
-            yield unknown(f"{role or 'nameless'} message")
 
 
 def result_of(

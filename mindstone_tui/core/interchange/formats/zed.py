@@ -10,9 +10,8 @@ import importlib
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from ..pictures import Picture
 from ..read_bytes import (
     LONGEST_RECORD,
     Fields,
@@ -23,20 +22,17 @@ from ..read_bytes import (
     sequence,
     text,
 )
-from . import sources
+from . import parts, sources
 from .base import About, Began, Broken, Format, Records, Sample
-from .parts import (
-    MessageParts,
-    add_calls,
-    counted,
-    error_if,
-    joined,
-    model_of,
-    titled,
-    unknown,
-    used,
-)
 
+_KINDS: Final = {
+    "Text": "text",
+    "Mention": "text",
+    "Image": "image",
+    "ToolUse": "tool_use",
+    "Thinking": "thinking",
+    "RedactedThinking": "redacted_thinking",
+}
 _COUNTS: Final = (
     *("input_tokens", "output_tokens"),
     *("cache_read_input_tokens", "cache_creation_input_tokens"),
@@ -57,28 +53,20 @@ def _read(path: Path) -> Records:
 
 
 def _thread(number: int, row: Fields) -> Records:
-    yield Began(id=text(row.get("id")), ts=(ts := _dated(row)))
-    yield from titled(row.get("summary"))
+    ts = moment(row.get("created_at")) or moment(row.get("updated_at"))
+    yield Began(id=text(row.get("id")), ts=ts)
+    yield from parts.titled(row.get("summary"))
     folder = text(row.get("folder_paths")).partition("\n")[0]
     yield About(folder=folder, parent=text(row.get("parent_id")))
     thread = decode_object(_unpacked(row))
     if isinstance(thread, Flaw):
         yield Broken(line=number, why=thread.why)
         return
-    model = model_of(mapping(thread.get("model")))
+    model = parts.model_of(mapping(thread.get("model")))
     for at, message in enumerate(sequence(thread.get("messages")), 1):
-        if "role" in mapping(message):
-            yield from _older(at, message, ts, model)
-        elif kind := next(iter(mapping(message)), ""):
-            yield from _message(at, kind, mapping(message[kind]), ts, model)
-        else:
-            yield unknown(message)
+        yield from _message(at, mapping(message), ts, model)
     told = mapping(thread.get("cumulative_token_usage"))
-    yield from used(counted(told, *_COUNTS, apart=True), model, so_far=True)
-
-
-def _dated(row: Fields) -> str:
-    return moment(row.get("created_at")) or moment(row.get("updated_at"))
+    yield from parts.used(parts.counted(told, *_COUNTS, apart=True), model, so_far=True)
 
 
 def _unpacked(row: Fields) -> bytes | Flaw:
@@ -116,87 +104,44 @@ def _by_program(raw: bytes) -> bytes:
     return plain
 
 
-def _message(number: int, kind: str, fields: Fields, ts: str, model: str) -> Records:
-    pieces = MessageParts(number)
-    for block in map(mapping, sequence(fields.get("content"))):
-        _add(pieces, block)
-    match kind:
-        case "User":
+def _message(number: int, message: Fields, ts: str, model: str) -> Records:
+    """A message under its kind, or one of the program's first agent, which has a role."""
+    kind = text(message.get("role")) or next(iter(message), "")
+    fields = mapping(message.get(kind)) or message
+    content = sequence(fields.get("content")) or sequence(fields.get("segments"))
+    pieces = parts.MessageParts(number)
+    for each in map(mapping, content):
+        parts.add_block(pieces, _block(each))
+    parts.add_calls(pieces, fields.get("tool_uses"))
+    match kind.lower():
+        case "user":
             yield pieces.record("user", id=text(fields.get("id")), ts=ts)
-        case "Agent":
+        case "agent" | "assistant":
             yield pieces.record("assistant", ts=ts, model=model)
-            for call, given in mapping(fields.get("tool_results")).items():
-                _give(pieces, call, mapping(given))
-            yield from pieces.given(ts)
         case _:
-            yield unknown(kind)
+            yield parts.unknown(f"{kind} message")
+    results = fields.get("tool_results")
+    for given in map(mapping, results.values() if isinstance(results, dict) else results or ()):
+        found = given.get("content")
+        blocks = [_block(mapping(each)) for each in found] if isinstance(found, list) else found
+        said = (parts.plain(blocks) or "") or text(given.get("output"))
+        call, name = given.get("tool_use_id"), given.get("tool_name")
+        failed = given.get("is_error") is True
+        yield parts.result_of(number, call, None, said=said, name=name, failed=failed, ts=ts)
 
 
-def _add(pieces: MessageParts, block: Fields) -> None:
-    """One block, which is called by its only name."""
-    kind = next(iter(block), "")
-    value = block.get(kind)
+def _block(block: Fields) -> Fields:
+    """A block as others have it: here its kind is its only name."""
+    kind = text(block.get("type")) or next(iter(block), "")
+    value = block if "type" in block else block.get(kind)
     inside = mapping(value)
-    match kind:
-        case "Text":
-            pieces.texts.append(text(value))
-        case "Thinking":
-            pieces.think(inside.get("text"), inside.get("signature"))
-        case "RedactedThinking":
-            pieces.think("", redacted=value)
-        case "ToolUse":
-            add_calls(pieces, [inside])
-        case "Mention":
-            pieces.texts.append(_mentioned(inside))
-        case "Image":
-            pieces.texts.append("[image]")
-            pieces.images.append(Picture(data=text(inside.get("source"))))
-
-
-def _mentioned(mention: Fields) -> str:
-    """What a person pointed at, by name, and what it said."""
-    uri: Any = mention.get("uri")
-    about = mapping(next(iter(uri.values()), None)) if isinstance(uri, dict) else {}
-    name = text(about.get("abs_path")) or text(about.get("name")) or text(uri)
-    return joined((f"[file: {name}]" if name else "", text(mention.get("content"))))
-
-
-def _give(pieces: MessageParts, call: str, given: Fields) -> None:
-    content = given.get("content")
-    parts = content if isinstance(content, list) else [content]
-    said = joined(_given(each) for each in parts) or text(given.get("output"))
-    status = error_if(given.get("is_error") is True)
-    pieces.give(call, said, name=given.get("tool_name"), status=status)
-
-
-def _given(part: Any) -> str:
-    """A text, or one that is called so; a picture by its name."""
-    found = mapping(part)
-    return (
-        text(part)
-        or text(found.get("Text"))
-        or text(found.get("text"))
-        or ("[image]" if "Image" in found else "")
-    )
-
-
-def _older(number: int, message: Fields, ts: str, model: str) -> Records:
-    """A message of the first agent of the program."""
-    pieces = MessageParts(number)
-    for segment in map(mapping, sequence(message.get("segments"))):
-        if segment.get("type") == "text":
-            pieces.texts.append(text(segment.get("text")))
-        else:
-            pieces.think(segment.get("text"), segment.get("signature"), segment.get("data"))
-    add_calls(pieces, message.get("tool_uses"))
-    match message.get("role"):
-        case "user" | "assistant" as role:
-            yield pieces.record(role, id=text(message.get("id")), ts=ts, model=model)
-        case role:
-            yield unknown(f"{text(role) or 'nameless'} message")
-    for each in map(mapping, sequence(message.get("tool_results"))):
-        _give(pieces, text(each.get("tool_use_id")), each)
-    yield from pieces.given(ts)
+    if kind == "Mention":
+        place = inside.get("uri")
+        found = mapping(next(iter(place.values()), None)) if isinstance(place, dict) else {}
+        name = text(parts.first_of(found, "abs_path", "name")) or text(place)
+        value = parts.joined((f"[file: {name}]" if name else "", text(inside.get("content"))))
+    said = {"text": value, "data": value} if isinstance(value, str) else {}
+    return {**inside, **said, "thinking": inside.get("text"), "type": _KINDS.get(kind, kind)}
 
 
 ZED = Format(name="zed", title="Zed", recognises=_recognises, read=_read, many=True)
