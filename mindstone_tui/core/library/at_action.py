@@ -195,9 +195,8 @@ class AtAction:
             contextlib.suppress(errors.MindstoneError, OSError),
             transcript.History(places) as history,
         ):
-            for line in history.each_of_turn(act.turn):
-                if isinstance(line.entry, conversation.AssistantMessage):
-                    break  # the person spoke before that, and what follows may be long
+            # The person spoke before the first answer, and what follows may be long.
+            for line in history.turn(act.turn, before=conversation.AssistantMessage):
                 if isinstance(line.entry, conversation.UserMessage):
                     whole = history.whole(line).entry
                     text = whole.text if isinstance(whole, conversation.UserMessage) else ""

@@ -362,17 +362,15 @@ class History:
             )
         return found
 
-    def turn(self, turn: int) -> list[Line]:
-        """Every line of a turn; empty when there is none."""
-        return list(self.each_of_turn(turn))
-
-    def each_of_turn(self, turn: int) -> Iterator[Line]:
-        """The same one after the other, for who needs only the first."""
+    def turn(self, turn: int, *, before: type | tuple[type, ...] = ()) -> list[Line]:
+        """Every line of a turn, or those `before` the first of a kind; empty when there is none."""
+        lines: list[Line] = []
         for item in self.read_from(self._start_where(lambda line: line.turn >= turn)):
             if isinstance(item, Line) and item.turn >= turn:
-                if item.turn > turn:
-                    return
-                yield item
+                if item.turn > turn or isinstance(item.entry, before):
+                    break
+                lines.append(item)
+        return lines
 
     @property
     def header(self) -> Line:

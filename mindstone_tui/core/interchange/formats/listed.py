@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -82,10 +82,15 @@ class _Program(msgspec.Struct, frozen=True):
     marks: dict[str, list[str]] = {}
 
 
+@cache
+def _steps(ways: str) -> list[list[str]]:
+    return [way.split(".") for way in ways.split("|")]
+
+
 def _at(fields: Fields, ways: str) -> Any:
-    for way in ways.split("|"):
+    for way in _steps(ways):
         found: Any = fields
-        for step in way.split("."):
+        for step in way:
             found = mapping(found).get(step)
         if found is not None and found not in ("", []):
             return found
@@ -106,33 +111,31 @@ class _Talk:
 
     def __init__(self, program: _Program, about: Fields) -> None:
         self._program = program
-        self._ts = moment(self._get(about, "created"))
-        self._model = text(self._get(about, "model"))
+        self._ts = moment(_at(about, program.at["created"]))
+        self._model = text(_at(about, program.at["model"]))
         self._step = parts.MessageParts(0)
         self._began = ""
 
-    def _get(self, fields: Fields, name: str, rule: _Rule | None = None) -> Any:
-        ways = {**_USUAL, **self._program.at, **(rule.at if rule else {})}
-        return _at(fields, ways[name])
-
-    def about(self, fields: Fields, name: str, rule: _Rule | None = None) -> Records:
+    def about(self, fields: Fields, name: str, ways: dict[str, str]) -> Records:
         """What an object says of the whole session."""
-        ways = ("title", "folder", "branch", "parent")
-        title, folder, branch, parent = (text(self._get(fields, it, rule)) for it in ways)
+        told = {it: text(_at(fields, ways[it])) for it in ("folder", "branch", "parent")}
         yield Began(id=name, ts=self._ts)
-        yield from parts.titled(title)
-        yield About(folder=folder, branch=branch, parent=parent)
+        yield from parts.titled(_at(fields, ways["title"]))
+        yield About(**told)
 
     def take(self, number: int, fields: Fields) -> Records:
         """One more object."""
-        rule = next((it for it in self._program.rules if _fits(fields, it.when)), _Rule("aside"))
-        get = partial(self._get, fields, rule=rule)
+        rule = next(it for it in self._program.rules if _fits(fields, it.when))
+
+        def get(name: str) -> Any:
+            return _at(fields, rule.at[name])
+
         ts, name = moment(get("ts")) or self._ts, text(get("id"))
         model = parts.model_of({"model": get("model"), "provider": get("provider")}) or self._model
         match rule.do:
             case "about":
                 self._ts = ts
-                yield from self.about(fields, name, rule)
+                yield from self.about(fields, name, rule.at)
             case "title":
                 yield from parts.titled(get("title"))
             case "model":
@@ -226,8 +229,9 @@ class _Talk:
 
     def used_in_all(self, session: Fields) -> Iterator[Used]:
         """What the object of the whole session counted."""
-        told, names = mapping(self._get(session, "totals")) or session, self._program.totals
-        usage = parts.counted(told, *names, apart=True, cost=self._get(session, "cost"))
+        ways, names = self._program.at, self._program.totals
+        told = mapping(_at(session, ways["totals"])) or session
+        usage = parts.counted(told, *names, apart=True, cost=_at(session, ways["cost"]))
         return parts.used(usage, self._model, so_far=True)
 
 
@@ -259,15 +263,20 @@ def _sessions(program: _Program, path: Path) -> Iterator[tuple[str, Fields, Any]
         return
     if program.body and not sources.is_lines(path, program.body):
         about = sources.document(path)
-        listed = [] if isinstance(about, Broken) else sequence(about.get(program.body))
-        named = [(at, mapping(each)) for at, each in enumerate(listed, 1)]
-        yield path.stem, {} if isinstance(about, Broken) else about, named
+        if isinstance(about, Broken):
+            yield path.stem, {}, [about]
+            return
+        listed = enumerate(sequence(about.get(program.body)), 1)
+        yield path.stem, about, [(at, mapping(each)) for at, each in listed]
         return
     if program.group:
-        grouped: dict[str, list[sources.Numbered]] = {}
-        for number, each in sources.sound(sources.records_of(path)):
-            grouped.setdefault(text(_at(each, program.group)), []).append((number, each))
-        yield from ((name, found[0][1], found) for name, found in grouped.items())
+        grouped: dict[str, list[sources.Numbered | Broken]] = {}
+        name = ""
+        for each in sources.records_of(path):
+            name = name if isinstance(each, Broken) else text(_at(each[1], program.group))
+            grouped.setdefault(name, []).append(each)
+        for name, of_it in grouped.items():
+            yield name, next((first for _, first in sources.sound(of_it)), {}), of_it
         return
     nested = bool(program.within) and path.parent.parent.name == program.within
     home = path.parents[2] if nested else path.parent
@@ -284,11 +293,11 @@ def _on_the_way(program: _Program, path: Path) -> Iterator[sources.Numbered | Br
             before = each[parent]
             branches.add(text(each.get(name)), None if before is None else text(before))
     for found in sources.records_of(path):
-        left = not isinstance(found, Broken) and found[1].get("type") == "message"
-        if left and not branches.keeps(text(cast(sources.Numbered, found)[1].get(name))):
-            yield found[0], {"type": parts.ANOTHER_BRANCH}  # type: ignore[index]
-        else:
+        if isinstance(found, Broken) or found[1].get("type") != "message":
             yield found
+        else:
+            is_kept = branches.keeps(text(found[1].get(name)))
+            yield found if is_kept else (found[0], {"type": parts.ANOTHER_BRANCH})
 
 
 def _read(program: _Program, path: Path) -> Iterator[Record]:
@@ -296,8 +305,8 @@ def _read(program: _Program, path: Path) -> Iterator[Record]:
     for name, about, found in _sessions(program, path):
         talk = _Talk(program, about)
         if not begins:
-            told = text(_at(about, {**_USUAL, **program.at}["began"]))
-            yield from talk.about(about, told or name)
+            told = text(_at(about, program.at["began"]))
+            yield from talk.about(about, told or name, program.at)
         if program.tree:
             found = _on_the_way(program, path)
         yield from sources.each_with(found, talk.take)
@@ -306,7 +315,11 @@ def _read(program: _Program, path: Path) -> Iterator[Record]:
 
 
 def _format(name: str) -> Format:
-    program = _PROGRAMS[name]
+    listed = _PROGRAMS[name]
+    ways = {**_USUAL, **listed.at}
+    rules = [msgspec.structs.replace(it, at={**ways, **it.at}) for it in listed.rules]
+    rules.append(_Rule("aside", at=ways))
+    program = msgspec.structs.replace(listed, at=ways, rules=rules)
     return Format(
         name=name,
         title=program.title,

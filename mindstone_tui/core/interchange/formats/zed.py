@@ -77,14 +77,14 @@ def _unpacked(row: Fields) -> bytes | Flaw:
         return raw
     try:
         zstd = importlib.import_module("compression.zstd")  # Python has it from 3.14 on
-        plain = zstd.ZstdDecompressor().decompress(raw, LONGEST_RECORD + 1)
+        plain: bytes = zstd.ZstdDecompressor().decompress(raw, LONGEST_RECORD + 1)
     except ImportError:
         plain = _by_program(raw)
     except Exception as error:  # whatever a damaged frame makes of it
         return Flaw(f"a thread that cannot be unpacked: {error}")
-    if not plain:
-        return Flaw("Zed packed this thread, and there is no program `zstd` here that unpacks it")
-    return Flaw(f"larger than {LONGEST_RECORD >> 20} MB") if len(plain) > LONGEST_RECORD else plain
+    if not plain or len(plain) > LONGEST_RECORD:
+        return Flaw("Zed packed this thread, and it cannot be unpacked here: is `zstd` installed?")
+    return plain
 
 
 def _by_program(raw: bytes) -> bytes:
