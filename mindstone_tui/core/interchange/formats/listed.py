@@ -54,8 +54,6 @@ class _Program(msgspec.Struct, frozen=True):
     kind: str = ""
     at: dict[str, str] = {}
     counts: list[str] = []
-    file: str = ""
-    """The name by which a file is known, too, if it holds messages."""
     beside: str = ""
     """The file that tells of the session; `within` a folder of this name, two folders higher."""
     within: str = ""
@@ -142,7 +140,8 @@ class _Talk:
                 self._model = model
                 yield About(folder=text(get("folder")))
             case "part" | "call":
-                self._add(number, rule.do, get("content" if rule.do == "part" else "calls"), ts)
+                part = get("content" if rule.do == "part" else "calls")
+                self._add(number, rule.do, part or fields, ts)
             case "end":
                 yield from self.flush()
             case "aside":
@@ -203,8 +202,6 @@ class _Talk:
                 if pieces.said or not (was or pieces.results):
                     yield pieces.record("user", id=name, ts=ts)
             case _:
-                if role == "thought":
-                    parts.add_block(pieces, fields)
                 pieces.think(get("thought"))
                 calls = get("calls")
                 found = sources.json_in(calls) if isinstance(calls, str) else calls
@@ -244,9 +241,6 @@ def _recognises(program: _Program, sample: Sample) -> bool:
         return False
     if any(_fits(each, known) for each in seen[:16] for known in program.known):
         return not (program.unless and any(_fits(each, program.unless) for each in seen))
-    named = bool(program.file) and sample.path.name == program.file
-    if named and any("role" in each for each in sample.objects[:4]):
-        return True
     return bool(program.columns) and sources.has_columns(sample, *program.columns)
 
 
