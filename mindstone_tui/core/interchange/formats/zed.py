@@ -64,7 +64,8 @@ def _thread(number: int, row: Fields) -> Records:
         return
     model = parts.model_of(mapping(thread.get("model")))
     for at, message in enumerate(sequence(thread.get("messages")), 1):
-        yield from _message(at, mapping(message), ts, model)
+        known = message if isinstance(message, dict) else {text(message): {}}
+        yield from _message(at, known, ts, model)
     told = mapping(thread.get("cumulative_token_usage"))
     yield from parts.used(parts.counted(told, *_COUNTS, apart=True), model, so_far=True)
 

@@ -71,7 +71,7 @@ def test_kimi_code_puts_a_step_together_and_tells_it_once(home: Path) -> None:
     report = take_over(home, path)
     assert said(home) == [ASKED, "I will look.", ANSWERED]
     assert given(home) == [("port = 8080", "ok")]
-    assert report.left_out == {"context.append_message": 1}
+    assert report.left_out == {"message of the program": 1}
     about = described(home)
     assert (about.folder, about.models) == ("/home/ada/tide", ("kimi-code/large",))
     (used,) = (each for each in format_of(path).read(path) if isinstance(each, Used))
