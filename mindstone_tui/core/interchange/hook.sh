@@ -6,6 +6,7 @@
 python=@python@
 package=@package@
 program=@program@
+perl=@perl@
 rules=@rules@
 here=${0%/*}
 umask 077
@@ -43,6 +44,52 @@ serve_nothing() {
     done
 }
 
+# Asks the resident without Python, whose start alone takes longer than the answer. Whatever is not
+# as it should be is left to Python, with all that was said; what takes too long is not waited for.
+ask='
+my ($state, $program, @python) = @ARGV;
+binmode STDIN; binmode STDOUT;
+my $raw = do { local $/; <STDIN> };
+sub leave {
+    alarm 0;
+    open(my $other, q{|-}, @python) or exit 1;
+    binmode $other; print $other $raw; close $other;
+    exit($? >> 8);
+}
+$SIG{ALRM} = sub { exit 0 };
+$SIG{PIPE} = q{IGNORE};
+leave() if $^O ne q{linux} || length $raw > 262_144;
+my ($home) = map { $python[$_ + 1] } grep { $python[$_] eq q{--home} } 0 .. $#python - 1;
+$home = $ENV{MINDSTONE_HOME} unless defined $home;
+$state = "$home/state" if $home;
+(my $said = $raw) =~ tr/\r\n/ /;
+$said =~ s/\A\s+|\s+\z//g;
+(my $signs = $said) =~ s/\\.//gs;
+leave() if $signs =~ tr/"// % 2;
+$signs =~ s/"[^"]*"//g;
+$signs =~ tr/{}[]//cd;
+my ($depth, $left) = (0, length $signs);
+for my $sign (split //, $signs) {
+    $depth += $sign =~ tr/{[// ? 1 : -1;
+    leave() if --$left && $depth <= 0;
+}
+leave() if $depth || $said !~ /\A\{.*\}\z/s;
+open(my $file, q{<}, "$state/serve.json") or leave();
+my ($path) = do { local $/; <$file> } =~ /"socket": *"([^"\\]{1,107})"/;
+my $line;
+leave() unless $path && socket($line, 1, 1, 0) && connect($line, pack(q{Sa*}, 1, "$path\0"));
+alarm 1;
+my $asked = qq({"jsonrpc":"2.0","id":1,"method":"hook","params":{"program":"$program","said":$said}}\n);
+while (length $asked) { my $sent = syswrite($line, $asked) or leave(); substr($asked, 0, $sent) = q{} }
+my $heard = q{};
+while ($heard !~ /\n\z/) { sysread($line, $heard, 65_536, length $heard) or leave() }
+$heard =~ s/\s+\z//;
+my $at = index($heard, q{"result":});
+exit 0 if $at < 0;
+my $answer = substr($heard, $at + 9, -1);
+print "$answer\n" if $answer =~ /\A\{"(?:hookSpecificOutput|decision)":/;
+'
+
 # Whether a rule with a check may bind work in this folder, by the list that stands beside us.
 binds_here() {
     [ -e "$rules" ] || return 1
@@ -70,7 +117,12 @@ if [ -n "$why" ] && [ -x "$program" ]; then # it has moved, and knows where to
     why="$program failed with exit code $?"
 elif [ -z "$why" ]; then
     [ "$1" != mcp ] || exec "$python" -P -m mindstone_tui mcp
-    "$python" -IS -c @hook@ "$package" "$@" --state "$here" 2>/dev/null && exit 0
+    if [ "$2" != before ] && [ -x "$perl" ]; then # a refusal must not be lost, and takes its time
+        PERL5OPT='' PERL5LIB='' PERL_UNICODE='' "$perl" -fe "$ask" "$here" "$1" \
+            "$python" -IS -c @hook@ "$package" "$@" --state "$here" 2>/dev/null && exit 0
+    else
+        "$python" -IS -c @hook@ "$package" "$@" --state "$here" 2>/dev/null && exit 0
+    fi
     why="the hook failed with exit code $?"
 fi
 note "hook $1: $why"

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -50,6 +51,7 @@ def write_launcher(
         "python": shlex.quote(python),
         "package": shlex.quote(str(package)),
         "program": shlex.quote(words[0]),
+        "perl": shlex.quote(shutil.which("perl", path=os.defpath) or ""),
         "words": shlex.join(words),
         "rules": shlex.quote(str(data / RULES)),
         "hook": shlex.quote(_HOOK),

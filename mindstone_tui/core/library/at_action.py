@@ -77,6 +77,8 @@ class AtAction:
         self._known: dict[Path, tuple[paths.SessionKey, ...]] = {}
         """The sessions of each project, as they were when it was last made ready."""
         self._told: set[tuple[paths.SessionKey, str]] = set()
+        self._asked: set[tuple[paths.SessionKey, str]] = set()
+        """What nothing was known of since it was last made ready."""
         self._lock = threading.Lock()
 
     def get_ready(self, folder: Path, *, read: bool = True) -> None:
@@ -93,6 +95,7 @@ class AtAction:
             ]
             unread = self._library.bring_up_to_date(found) if read else []
             self._known[project] = tuple(each.key for each in found if each not in unread)
+            self._asked.clear()
 
     def before(self, call: ToolCall, folder: Path, own: paths.SessionKey) -> str:
         """What is worth knowing before a call; empty for nothing."""
@@ -145,14 +148,17 @@ class AtAction:
         ask: Callable[[Done, str], tuple[str, str] | None],
     ) -> str:
         """A line about something that this session was not told of yet."""
-        if (own, about) in self._told or not self._lock.acquire(timeout=_WAITS):
+        if (known := (own, about)) in self._told or known in self._asked:
+            return ""
+        if not self._lock.acquire(timeout=_WAITS):
             return ""
         try:
             others = [key for key in self._known.get(paths.project_of(folder), ()) if key != own]
             found = self._library.done(others, lambda done: ask(done, about)) if others else None
             if found is None:
+                self._asked.add(known)
                 return ""
-            self._told.add((own, about))
+            self._told.add(known)
             return _fitting(*found)
         finally:
             self._lock.release()
@@ -189,7 +195,8 @@ class AtAction:
             contextlib.suppress(errors.MindstoneError, OSError),
             transcript.History(places) as history,
         ):
-            for line in history.turn(act.turn):
+            # The person spoke before the first answer, and what follows may be long.
+            for line in history.turn(act.turn, before=conversation.AssistantMessage):
                 if isinstance(line.entry, conversation.UserMessage):
                     whole = history.whole(line).entry
                     text = whole.text if isinstance(whole, conversation.UserMessage) else ""

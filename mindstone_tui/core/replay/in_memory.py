@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -60,15 +61,11 @@ class SketchedHistory(History):
                 return line
         raise NoSuchEntry(f"There is no entry {id} in this rehearsal.", "Choose another one.")
 
-    def turn(self, turn: int) -> list[Line]:
-        """Every line of a turn; empty when there is none."""
+    def turn(self, turn: int, *, before: type | tuple[type, ...] = ()) -> list[Line]:
+        """Every line of a turn, or those `before` the first of a kind; empty when there is none."""
         at = bisect_left(self._lines, turn, key=lambda line: line.turn)
-        found = []
-        for line in self._lines[at:]:
-            if line.turn != turn:
-                break
-            found.append(line)
-        return found
+        found = takewhile(lambda line: line.turn == turn, self._lines[at:])
+        return list(takewhile(lambda line: not isinstance(line.entry, before), found))
 
     @property
     def header(self) -> Line:

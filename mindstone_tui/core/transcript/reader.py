@@ -362,15 +362,14 @@ class History:
             )
         return found
 
-    def turn(self, turn: int) -> list[Line]:
-        """Every line of a turn; empty when there is none."""
+    def turn(self, turn: int, *, before: type | tuple[type, ...] = ()) -> list[Line]:
+        """Every line of a turn, or those `before` the first of a kind; empty when there is none."""
         lines: list[Line] = []
         for item in self.read_from(self._start_where(lambda line: line.turn >= turn)):
-            if isinstance(item, Line):
-                if item.turn > turn:
+            if isinstance(item, Line) and item.turn >= turn:
+                if item.turn > turn or isinstance(item.entry, before):
                     break
-                if item.turn == turn:
-                    lines.append(item)
+                lines.append(item)
         return lines
 
     @property

@@ -17,6 +17,12 @@ STORED = "opencode-storage/session/p1/ses_0000000002.json"
 SESSIONS = [path.name for path in sorted(FIXTURES.iterdir()) if path.suffix in (".json", ".jsonl")]
 """Every session that is one file."""
 NESTED = [
+    "antigravity/brain/ag-1/.system_generated/logs/transcript.jsonl",
+    "grok/g1/chat_history.jsonl",
+    "kimi/k1/wire.jsonl",
+    "kimi/wd_tide_0123456789ab/session_k2/agents/main/wire.jsonl",
+    "vscode-chat/chatSessions/vs-1.json",
+    "vscode-chat/chatSessions/vs-2.jsonl",
     "cline/1772355600000/api_conversation_history.json",
     "continue/cc000000-0000-4000-8000-000000000001.json",
     "kiro/a1b2.jsonl",

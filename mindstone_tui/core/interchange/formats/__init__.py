@@ -54,11 +54,17 @@ def format_of(path: Path, name: str = "auto") -> Format:
     sample = _sample(path)
     if sample.start.startswith(_ZSTANDARD):
         raise InterchangeError(
-            f"{path} is compressed.", f"Unpack it first: zstd -d {shlex.quote(str(path))}"
+            f"{path} is compressed.",
+            f"Unpack it first: zstd -dc {shlex.quote(str(path))} > {shlex.quote(f'{path.stem}')}",
         )
     for each in formats().values():
         if each.recognises(sample):
             return each
+    if {".pb", ".db"} & {path.suffix} and any("antigravity" in each for each in path.parts):
+        raise NotASession(
+            f"{path} is a conversation that only Antigravity itself can read.",
+            "What was said in it stands in brain/*/.system_generated/logs/transcript.jsonl.",
+        )
     raise NotASession(
         f"{path} is not a session of any program known here.",
         f"If you know better, name it with --from: {', '.join(formats())}.",

@@ -17,7 +17,7 @@ from mindstone_tui.core.patterns import pattern_of
 
 from ..read_bytes import Fields, mapping, moment, sequence, text
 from .base import About, Began, Broken, Format, Gave, Records, Sample
-from .parts import MessageParts, counted, joined, money, plain, titled, unknown, used
+from .parts import MessageParts, add_calls, counted, joined, money, plain, titled, unknown, used
 from .sources import array_of, document
 
 _LIST: Final = "sessions.json"
@@ -46,7 +46,7 @@ def read_session(path: Path) -> Records:
     yield Began(id=name, ts=ts)
     yield from titled(found.get("title"))
     folder = text(found.get("workspaceDirectory")) or text(found.get("workspacePath"))
-    yield About(folder=_folder(folder))
+    yield About(folder=folder_of(folder))
     answered: set[str] = set()
     chosen = text(found.get("chatModelTitle"))
     total = mapping(found.get("usage"))
@@ -59,7 +59,7 @@ def read_session(path: Path) -> Records:
     yield from _used_in_all(total, model or chosen)
 
 
-def _folder(named: str) -> str:
+def folder_of(named: str) -> str:
     """A folder that is written as an address, or as itself."""
     if not (found := _ADDRESS.match(named)):
         return named
@@ -105,9 +105,7 @@ def _item(number: int, fields: Fields, ts: str, answered: set[str], chosen: str)
         case "assistant":
             pieces.texts.append(said)
             pieces.think(mapping(fields.get("reasoning")).get("text"))
-            for each in map(mapping, sequence(message.get("toolCalls"))):
-                called = mapping(each.get("function"))
-                pieces.call(called.get("name"), called.get("arguments"), each.get("id"))
+            add_calls(pieces, message.get("toolCalls"))
             yield pieces.record("assistant", id=source, ts=ts, model=_model(fields) or chosen)
             yield from _results(number, fields, ts, answered)
         case "tool" if text(message.get("toolCallId")) in answered:

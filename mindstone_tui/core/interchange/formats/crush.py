@@ -24,13 +24,7 @@ _FOLDER: Final = ".crush"
 
 
 def _recognises(sample: Sample) -> bool:
-    return sources.has_tables(sample, "sessions", "messages", "files") and _has_parts(sample.path)
-
-
-def _has_parts(path: Path) -> bool:
-    with sources.connected(path) as connection:
-        found = connection.execute("SELECT name FROM pragma_table_info('messages')")
-        return "parts" in {name for (name,) in found}
+    return sources.has_columns(sample, "messages", "parts")
 
 
 @sources.guarded

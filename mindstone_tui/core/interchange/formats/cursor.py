@@ -20,7 +20,6 @@ from ..read_bytes import Flaw, as_json, count, decode_object, mapping, moment, s
 from . import parts, sources
 from .base import About, Aside, Began, Broken, Format, Records, Sample
 
-TABLES: Final = ("blobs", "meta")
 QUERY: Final = "user_query"
 """The tag around what the person said; the rest is the program's."""
 _CHILD, _FOLDER = 1, 9
@@ -134,9 +133,9 @@ _DONE: dict[str, ToolStatus] = {"completed": "ok", "error": "error", "cancelled"
 
 
 def _recognises(sample: Sample) -> bool:
-    if sources.has_tables(sample, "ItemTable"):
+    if sources.has_columns(sample, "ItemTable", "key"):
         return _has_conversations(sample.path)
-    if sources.has_tables(sample, *TABLES):
+    if sources.has_columns(sample, "blobs", "id", "data"):
         return True
     first = sample.objects[0] if sample.objects else {}
     return (

@@ -24,9 +24,8 @@ def _recognises(sample: Sample) -> bool:
     first = sample.objects[0] if sample.objects else {}
     if first.keys() & _ABOUT or (b'"working_dir"' in sample.start and _has_body(sample.start)):
         return True
-    return any(map(_is_message, sample.objects)) or sources.has_tables(
-        sample, "sessions", "messages"
-    )
+    known = any(map(_is_message, sample.objects))
+    return known or sources.has_columns(sample, "messages", "content_json")
 
 
 def _has_body(start: bytes) -> bool:

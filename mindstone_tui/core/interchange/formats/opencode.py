@@ -99,7 +99,7 @@ def _recognises(sample: Sample) -> bool:
         ("id" in mapping(first.get("info")) and "messages" in first)
         or (_EXPORT.match(sample.start) is not None and b'"messages"' in sample.start)
         or _is_stored(sample.path, first)
-        or sources.has_tables(sample, "session", "message", "part")
+        or sources.has_columns(sample, "part", "message_id", "data")
     )
 
 

@@ -21,7 +21,10 @@ from ..pictures import Picture, pictures_in
 from ..read_bytes import LONGEST_RECORD, Fields, as_json, count, mapping, sequence, text
 from .base import Aside, Gave, Record, Said, Titled, Used
 
-_OPENING: Final = pattern_of(r"<([a-z][a-z_-]{2,40})>")
+_OPENING: Final = pattern_of(r"<([A-Za-z][A-Za-z_-]{2,40})>")
+
+_CALLS: Final = ("tool_use", "server_tool_use", "mcp_tool_use", "toolCall", "tool-call")
+_RESULTS: Final = ("tool_result", "tool-result")
 
 ANOTHER_BRANCH: Final = "message on another branch"
 """How messages are counted that were left behind by going back."""
@@ -274,25 +277,39 @@ def add_block(pieces: MessageParts, each: object) -> None:
     """Add one block in the shape of Anthropic's API, whatever it is."""
     block = mapping(each)
     match block.get("type"):
-        case "tool_use" | "server_tool_use" | "mcp_tool_use":
-            pieces.call(block.get("name"), block.get("input"), block.get("id"))
-        case "tool_result":
+        case kind if kind in _CALLS:
+            add_calls(pieces, [block])
+        case kind if kind in _RESULTS:
             content = block.get("content")
             pieces.give(
-                block.get("tool_use_id"),
+                first_of(block, "tool_use_id", "toolCallId"),
                 plain(content) or "",
                 name=block.get("name"),
-                status=error_if(block.get("is_error") is True),
+                status=error_if(True in (block.get("is_error"), block.get("isError"))),
                 images=pictures_in(content),
             )
         case "thinking" | "redacted_thinking":
-            pieces.think(block.get("thinking"), block.get("signature"), block.get("data"))
-        case "reasoning" | "thought":
+            signature = first_of(block, "signature", "thinkingSignature")
+            pieces.think(block.get("thinking"), signature, block.get("data"))
+        case "reasoning" | "thought" | "think":
             shown = plain(sequence(block.get("summary"))) or plain(block.get("content"))
-            pieces.think(block.get("text") or block.get("thinking") or shown)
+            pieces.think(first_of(block, "text", "thinking", "think") or shown)
         case _:
             pieces.texts.append(plain([each]) or "")
             pieces.images += pictures_in(each)
+
+
+def add_calls(pieces: MessageParts, calls: object) -> None:
+    """Add calls as APIs list them: flat, or with what is asked for under `function`."""
+    for each in map(mapping, sequence(calls)):
+        own = mapping(each.get("function")) or each
+        asked = first_of(own, "input", "arguments", "args")
+        pieces.call(own.get("name"), asked, first_of(each, "id", "toolCallId"))
+
+
+def first_of(fields: Fields, *names: str) -> object:
+    """What stands under the first of these names that has anything."""
+    return next((fields[name] for name in names if fields.get(name)), None)
 
 
 def result_of(

@@ -146,13 +146,13 @@ def is_database(path: Path) -> bool:
         return False
 
 
-def has_tables(sample: Sample, *names: str) -> bool:
-    """Whether the file is a database with all these tables."""
+def has_columns(sample: Sample, table: str, *names: str) -> bool:
+    """Whether the file is a database that has a table with all these columns."""
     if not sample.start.startswith(_MAGIC):
         return False
     try:
         with connected(sample.path) as connection:
-            found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            found = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
             return set(names) <= {name for (name,) in found}
     except sqlite3.Error:
         return False

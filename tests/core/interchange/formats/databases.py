@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import sqlite3
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -217,4 +218,141 @@ def cursor_store(path: Path) -> Path:
         }
         value = json.dumps(about).encode().hex()
         connection.execute("INSERT INTO meta VALUES ('0', ?)", (value,))
+    return path
+
+
+_ASKED = "Which port does the server use?"
+_ANSWERED = "It uses port 8080."
+
+
+def hermes(path: Path) -> Path:
+    """`state.db` with what was compacted, what was rewound and a summary for the model."""
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"p":1}'}}
+    rows: list[tuple[str, str, str | None, str | None, int, int, int]] = [
+        ("user", _ASKED, None, None, 0, 1, 0),
+        ("assistant", "I will look.", None, json.dumps([call]), 0, 1, 0),
+        ("tool", "port = 8080", "c1", None, 0, 1, 0),
+        ("user", "A summary of what was said.", None, None, 1, 0, 1),
+        ("assistant", _ANSWERED, None, None, 1, 0, 0),
+        ("user", "Forget that.", None, None, 0, 0, 0),
+        ("user", "No, from now on it is 9090.", None, None, 1, 0, 0),
+    ]
+    with contextlib.closing(sqlite3.connect(path)) as base, base:
+        base.executescript(
+            """
+            CREATE TABLE sessions (id TEXT PRIMARY KEY, source TEXT NOT NULL, model TEXT,
+                parent_session_id TEXT, started_at REAL NOT NULL, input_tokens INTEGER,
+                output_tokens INTEGER, cwd TEXT, git_branch TEXT, estimated_cost_usd REAL,
+                title TEXT);
+            CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL,
+                role TEXT NOT NULL, content TEXT, tool_call_id TEXT, tool_calls TEXT,
+                tool_name TEXT, timestamp REAL NOT NULL, reasoning TEXT,
+                _compressed_summary INTEGER NOT NULL DEFAULT 0, active INTEGER NOT NULL DEFAULT 1,
+                compacted INTEGER NOT NULL DEFAULT 0);
+            """
+        )
+        told = ("h1", "cli", "example/large", _NINE, 120, 30, "/home/ada/tide", "main", 0.5)
+        base.execute(
+            "INSERT INTO sessions VALUES (?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, 'Finding the port')",
+            told,
+        )
+        for number, (role, said, answers, calls, active, compacted, summary) in enumerate(rows):
+            base.execute(
+                "INSERT INTO messages (session_id, role, content, tool_call_id, tool_calls,"
+                " timestamp, active, compacted, _compressed_summary)"
+                " VALUES ('h1', ?, ?, ?, ?, ?, ?, ?, ?)",
+                (role, said, answers, calls, _NINE + number, active, compacted, summary),
+            )
+    return path
+
+
+def zed(path: Path) -> Path:
+    """`threads.db` with one thread as Zed packs it."""
+    use = {"id": "t1", "name": "read_file", "input": {"path": "config.toml"}, "raw_input": "{}"}
+    given = {
+        "tool_use_id": "t1",
+        "tool_name": "read_file",
+        "is_error": False,
+        "content": [{"Text": "port = 8080"}],
+        "output": None,
+    }
+    look = [
+        {"Thinking": {"text": "The config will tell.", "signature": None}},
+        {"Text": "I will look."},
+        {"ToolUse": use},
+    ]
+    messages = [
+        {"User": {"id": "u1", "content": [{"Text": _ASKED}]}},
+        {"Agent": {"content": look, "tool_results": {"t1": given}, "reasoning_details": None}},
+        {"Agent": {"content": [{"Text": _ANSWERED}], "tool_results": {}}},
+        "Resume",
+        {"User": {"id": "u2", "content": [{"Text": "No, from now on it is 9090."}]}},
+    ]
+    thread = {
+        "version": "0.3.0",
+        "title": "Finding the port",
+        "messages": messages,
+        "updated_at": "2026-03-01T09:00:09Z",
+        "cumulative_token_usage": {"input_tokens": 100, "output_tokens": 20},
+        "model": {"provider": "example", "model": "large"},
+    }
+    packed = subprocess.run(
+        ["zstd", "-qc"], input=json.dumps(thread).encode(), capture_output=True, check=True
+    ).stdout
+    _threads(path, [("z1", "zstd", packed)])
+    return path
+
+
+def older_zed(path: Path) -> Path:
+    """`threads.db` with a thread of Zed's first agent, as it was."""
+    messages = [
+        {"id": 1, "role": "user", "segments": [{"type": "text", "text": _ASKED}]},
+        {
+            "id": 2,
+            "role": "assistant",
+            "segments": [{"type": "thinking", "text": "Well."}, {"type": "text", "text": "Look."}],
+            "tool_uses": [{"id": "t1", "name": "read_file", "input": {"path": "a"}}],
+            "tool_results": [{"tool_use_id": "t1", "is_error": True, "content": "no such file"}],
+        },
+        {"id": 3, "role": "system", "segments": []},
+    ]
+    thread = {"version": "0.2.0", "summary": "Ports", "messages": messages}
+    _threads(path, [("z0", "json", json.dumps(thread).encode())])
+    return path
+
+
+def _threads(path: Path, rows: list[tuple[str, str, bytes]]) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as base, base:
+        base.execute(
+            "CREATE TABLE threads (id TEXT PRIMARY KEY, summary TEXT NOT NULL, updated_at TEXT NOT"
+            " NULL, data_type TEXT NOT NULL, data BLOB NOT NULL, parent_id TEXT, folder_paths TEXT,"
+            " folder_paths_order TEXT, created_at TEXT)"
+        )
+        base.executemany(
+            "INSERT INTO threads VALUES (?, 'Finding the port', '2026-03-01T09:00:09+00:00', ?, ?,"
+            " NULL, '/home/ada/tide', '0', '2026-03-01T09:00:00+00:00')",
+            rows,
+        )
+
+
+def kiro(path: Path, saved: Path) -> Path:
+    """`data.sqlite3` of Kiro's command line: a conversation in both tables, and an older one."""
+    value = json.loads(saved.read_text())
+    pairs = [{"user": user, "assistant": answer} for user, answer in value["history"]]
+    pairs[0]["user"]["timestamp"] = "2026-03-01T09:00:01Z"
+    newer = json.dumps({**value, "history": pairs})
+    older = json.dumps({**value, "conversation_id": "ks-0"})
+    with contextlib.closing(sqlite3.connect(path)) as base, base:
+        base.executescript(
+            "CREATE TABLE conversations (key TEXT PRIMARY KEY, value TEXT);"
+            "CREATE TABLE conversations_v2 (key TEXT NOT NULL, conversation_id TEXT NOT NULL,"
+            " value TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL,"
+            " PRIMARY KEY (key, conversation_id));"
+        )
+        base.execute("INSERT INTO conversations VALUES ('/home/ada/tide', ?)", (newer,))
+        base.execute("INSERT INTO conversations VALUES ('/home/ada/elsewhere', ?)", (older,))
+        base.execute(
+            "INSERT INTO conversations_v2 VALUES ('/home/ada/tide', 'ks-1', ?, ?, ?)",
+            (newer, _NINE * 1000, _NINE * 1000),
+        )
     return path

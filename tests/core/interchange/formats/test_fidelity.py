@@ -25,10 +25,19 @@ from tests.builders import places_in, say, transcript_in, use_tool
 from tests.core.interchange.formats import databases
 from tests.core.interchange.formats.heard import LISTEN as NEWER
 from tests.core.interchange.formats.heard import Heard, roo_code
+from tests.core.interchange.formats.heard_newest import LISTEN as NEWEST
 from tests.core.interchange.formats.heard_older import OLDER
 from tests.core.interchange.helpers import FIXTURES, assert_sound, take_over, told
 
 FILES = {
+    "antigravity": "antigravity/brain/ag-1/.system_generated/logs/transcript.jsonl",
+    "dsh": "dsh.jsonl",
+    "grok": "grok/g1/chat_history.jsonl",
+    "hermes": "hermes.jsonl",
+    "kimi": "kimi/k1/wire.jsonl",
+    "openclaw": "openclaw.jsonl",
+    "prompt-history": "prompt-history.jsonl",
+    "vscode-chat": "vscode-chat/chatSessions/vs-1.json",
     "aider": "aider/.aider.chat.history.md",
     "chatgpt": "chatgpt.json",
     "claude-code": "claude-code.jsonl",
@@ -54,8 +63,9 @@ BUILT: dict[str, Callable[[Path], Path]] = {
     "cursor": lambda folder: databases.cursor(folder / "state.vscdb"),
     "kilo-code": lambda folder: _as_kilo(folder / "kilocode.kilo-code" / "tasks" / "1772355600001"),
     "mindstone": lambda folder: _own(folder / "elsewhere"),
+    "zed": lambda folder: databases.zed(folder / "threads.db"),
 }
-LISTEN = {**NEWER, **OLDER, "kilo-code": roo_code}
+LISTEN = {**NEWER, **OLDER, **NEWEST, "kilo-code": roo_code}
 PROGRAMS = sorted({*FILES, *BUILT})
 
 
@@ -74,6 +84,8 @@ def _own(home: Path) -> Path:
 
 
 def _source(program: str, tmp_path: Path) -> Path:
+    if program == "zed" and shutil.which("zstd") is None:
+        pytest.skip("zstd is not installed")
     return FIXTURES / FILES[program] if program in FILES else BUILT[program](tmp_path)
 
 
