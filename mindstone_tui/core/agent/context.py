@@ -304,8 +304,8 @@ class TurnContext:
         self.redactor = redactor
         self.report_bug = report_bug
         self.questions = Questions()
-        self.begun = ""
-        """When a person began to write the command that runs, ISO 8601."""
+        self.read_through = -1
+        """The newest line that a person could read when they began to write this command."""
         self.hand = ("", 0.0)
         """What a person did last, a command or an answer, and for how long they had seen why."""
         self.stopped_by = ""

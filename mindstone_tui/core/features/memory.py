@@ -240,11 +240,10 @@ class MemoryFeature(Feature):
             if offer.channel != context.transcript.channel:
                 where = surface_of(offer.channel)[1]
                 raise NotAllowed(f"What is offered was shown by {where}, not here.", look)
-            check_was_there(offer.since, context.begun, "Something else was offered", look)
+            check_was_there(waiting, context.read_through, "Something else was offered", look)
         elif (proposed := self._just_proposed()) is not None:
-            with context.transcript.history() as history:
-                since = history.line(proposed.seq).ts
-            check_was_there(since, context.begun, "Another memory was proposed", look)
+            read = context.read_through
+            check_was_there(proposed.seq, read, "Another memory was proposed", look)
 
     def _just_proposed(self) -> ProposalState | None:
         """The memory that was proposed in the newest turn, if it waits and was shown here."""

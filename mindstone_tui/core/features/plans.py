@@ -230,8 +230,8 @@ class PlansFeature(Feature):
             raise errors.UsageError(f"Plan mode is off.{why}", "`/plan` turns it on.")
         answer = self._newest(AssistantMessage)
         if answer is not None and not mark:
-            begun, look = self.context.begun, "`/plan` shows it."
-            open_questions.check_was_there(answer[1], begun, "Another plan came", look)
+            read, look = self.context.read_through, "`/plan` shows it."
+            open_questions.check_was_there(answer[2], read, "Another plan came", look)
         return self.context.by_hand(answer[1] if answer else "")
 
     @command(
@@ -264,10 +264,10 @@ class PlansFeature(Feature):
         answer = self._newest(AssistantMessage)
         return steps_of(answer[0].text) if answer else ()
 
-    def _newest(self, kind: type[T]) -> tuple[T, str] | None:
-        """The newest message of a kind, and when it was said."""
+    def _newest(self, kind: type[T]) -> tuple[T, str, int] | None:
+        """The newest message of a kind, when it was said, and where."""
         lines = reversed(self.context.window.fold.lines.values())
-        found = ((one.entry, one.ts) for one in lines if isinstance(one.entry, kind))
+        found = ((one.entry, one.ts, one.seq) for one in lines if isinstance(one.entry, kind))
         return next(found, None)
 
 

@@ -63,7 +63,7 @@ class UndoFeature(Feature):
             newest = next(iter(history.newest(["files_changed"], history.head.seq + 1)))
         look = "`/diff` shows what it did; `/undo` again takes it back."
         changed = f"Turn {newest.turn} changed files"
-        check_was_there(newest.ts, self.context.begun, changed, look)
+        check_was_there(newest.seq, self.context.read_through, changed, look)
         async for event in put_back(self.session, "undo", turns, sets, way):
             yield event
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
@@ -32,7 +33,8 @@ _QUOTED: Final = (200, 140, 110, 80, 50)
 _LOOKED_AT: Final = 40
 _EXCHANGES: Final = 4
 """Exchanges that changed a file whose words are looked at, the newest first."""
-_CHANGED_TOGETHER: Final = 3
+_LEAST_STEM: Final = 4
+"""Letters from which on a file's name without its ending is a word of its own."""
 _SAYS_SOMETHING: Final = 6
 """Words that a request must have."""
 _NAMES_AN_ERROR: Final = 3
@@ -174,15 +176,12 @@ class AtAction:
         exchanges = list({_exchange(act): act for act in changes}.values())
         asked = None
         for act in exchanges[:_EXCHANGES]:
-            said = list(self._said_in(act))
-            named = [one for one in said if os.path.basename(path) in one]  # noqa: PTH119 - as text
+            # What does not name the file was said about something else, read again later.
+            named = [one for one in self._said_in(act) if _names(one, path)]
             for one in named:
                 if kind_of_sentence(one) in _SETTLES:
                     return f"About {path}, {_place(act)}:", one
-            among = {each.about for each in done.of_turn(*_exchange(act)) if each.kind == "change"}
-            # What was said when many files were changed is about none of them.
-            meant = named or (said if len(among) <= _CHANGED_TOGETHER else [])
-            telling = [one for one in meant if _tells(one)]
+            telling = [one for one in named if _tells(one)]
             if act is exchanges[0] and telling:
                 # Of several sentences the longest says most of what it was about.
                 asked = f"{path} was last changed {_place(act)} for:", max(telling, key=len)
@@ -230,6 +229,13 @@ def _what_ended(done: Done, signature: str) -> tuple[str, str] | None:
             head = f"This error was met {_place(remedy.error)} and ended by #{remedy.worked.seq}:"
             return head, "; ".join(dict.fromkeys(steps))
     return None
+
+
+def _names(sentence: str, path: str) -> bool:
+    """Whether it names a file: its name, or that without the ending as a word."""
+    name, words = Path(path).name, sentence.lower()
+    stem = name.lower().partition(".")[0]
+    return name in sentence or (len(stem) >= _LEAST_STEM and stem in re.findall(r"[\w-]+", words))
 
 
 def _tells(sentence: str) -> bool:

@@ -85,9 +85,9 @@ def check_mark(mark: str, now: str, what: str, look: str) -> None:
         )
 
 
-def check_was_there(since: str, begun: str, what: str, look: str) -> None:
-    """Raise where a command decides about something that came after its first letter."""
-    if begun and datetime.fromisoformat(since) > datetime.fromisoformat(begun):
+def check_was_there(seq: int, read_through: int, what: str, look: str) -> None:
+    """Raise where a command decides about a line that came after its first letter."""
+    if seq > read_through:
         raise errors.NotAllowed(f"{what} while you wrote that; nothing was decided.", look)
 
 

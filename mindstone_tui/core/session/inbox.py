@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _STEPS_OUT: Final = 4
 """Steps of the loop from a session's stream to a client's socket."""
+_REMEMBERED: Final = 1_000
+"""Announcements of new lines for which it is known when they were made."""
 
 
 async def unhurried(items: Iterable[ForeignExchange]) -> AsyncIterator[ForeignExchange]:
@@ -65,11 +67,6 @@ class SentMessage(msgspec.Struct, frozen=True):
         )
 
 
-def ago(seconds: float) -> str:
-    """When it was so many seconds ago, ISO 8601."""
-    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
-
-
 class AskedCommand(msgspec.Struct, frozen=True):
     """A command on its way to be run."""
 
@@ -79,8 +76,8 @@ class AskedCommand(msgspec.Struct, frozen=True):
     argument: str
     how: str = ""
     seen: float = 0.0
-    begun: str = ""
-    """When its first letter was written, ISO 8601: what came after that, it cannot mean."""
+    at: int = 0
+    """The newest line that could be read when its first letter was written: it means none after."""
 
     @property
     def changes_window(self) -> bool:
@@ -193,6 +190,8 @@ class Outbox:
         """No turn took these in, and nobody sent them again."""
         self._stream: asyncio.Queue[events.AnyEvent] = asyncio.Queue()
         self._complained: set[str] = set()
+        self._heads: deque[tuple[float, int]] = deque(maxlen=_REMEMBERED)
+        """The newest line each time that something was announced, and when."""
         self._alert_hooks = AlertHooks(context.hooks)
         context.window.on_saved = lambda entries: self.emit(events.SavedAgain(entries=entries))
 
@@ -207,9 +206,20 @@ class Outbox:
     def emit(self, event: events.AnyEvent) -> None:
         """Announce something."""
         self._stream.put_nowait(event)
+        head = self._context.transcript.head.seq
+        if not self._heads or self._heads[-1][1] != head:
+            self._heads.append((time.monotonic(), head))
         if isinstance(event, events.NotSaved):
             self._complained.add(event.what)
         self._alert_hooks.hear(event)
+
+    def read_before(self, seconds: float) -> int:
+        """The newest line that was announced so many seconds ago; ours, whatever clocks say."""
+        if seconds <= 0:
+            return self._context.transcript.head.seq
+        then = time.monotonic() - seconds
+        known = (seq for at, seq in reversed(self._heads) if at <= then)
+        return next(known, self._heads[0][1] if self._heads else -1)
 
     def report(self) -> None:
         """Tell how the window stands, if somebody looks."""
@@ -287,7 +297,7 @@ async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> 
     failure: errors.MindstoneError | None = None
     typed = f"typed {' '.join(asked.line.split()[:2])}"
     context.hand = (asked.how or typed, asked.seen)  # read before it waits for anything
-    context.begun = asked.begun
+    context.read_through = asked.at
     try:
         async for event in asked.command.handler(asked.feature, asked.argument):
             if isinstance(event, Say):

@@ -187,8 +187,8 @@ class Session:
         except errors.MindstoneError as error:
             inbox.end_command(line, error, self._emit)
             return
-        begun = inbox.ago(writing)
-        asked = inbox.AskedCommand(feature, command, line, argument, how, seen, begun)
+        read = self._out.read_before(writing)
+        asked = inbox.AskedCommand(feature, command, line, argument, how, seen, read)
         if self._turn and command.name in inbox.GO_BACK:
             inbox.end_command(line, errors.UsageError(*inbox.NOT_DURING_A_TURN), self._emit)
         elif asked.changes_window:
