@@ -1,7 +1,8 @@
 """`mindstone hook PROGRAM`: what an attached program calls at certain moments.
 
 Imports almost nothing, because another program waits for it. It hands the moment to the resident
-over its socket, prints what came back, and ends: within a second, with code 0, whatever happens.
+over its socket, prints what came back, and ends: within a second, with code 0, whatever happens;
+only a call that a rule may refuse waits longer where the machine is busy.
 Where no resident listens it starts one; where none can be had, a recorder of its own takes the
 program's session file over after the hook has left, and before a tool the rules are asked without
 one. Why it could do nothing is a line in the log.
@@ -13,6 +14,8 @@ import time
 
 BUDGET = 0.85
 """Seconds for everything, Python's own start not counted."""
+_BEFORE_A_CALL = 3.0
+"""The same for a call that a rule may refuse: it waits for a busy machine and does not slip by."""
 _LONGEST_INPUT = 64 << 20
 _SENT_AS_IT_IS = 256 << 10
 """Bytes of a moment that are passed on unread; of a longer one, only what is needed."""
@@ -22,8 +25,8 @@ _ROOM = 256 << 10
 """Bytes below which a disk counts as full."""
 _STARTING = 8.0
 """Seconds that a resident may take to listen."""
-_ALONE = 1.8
-"""Seconds for what the rules say where no resident can be had; Codex gives its hooks three."""
+_ALONE = 5.0
+"""Seconds for what the rules say where no resident can be had; programs give their hooks ten."""
 _FIELDS = ("hook_event_name", "session_id", "transcript_path", "cwd", "prompt", "source")
 _READS = (b"SessionStart", b"UserPromptSubmit", b"BeforeAgent")
 """Events whose answer the program reads."""
@@ -37,11 +40,11 @@ _MOST_BRACKETS = 500_000
 
 def main(arguments: "list[str]") -> int:
     """Tell the resident, print what it answers; never fail."""
-    until = time.monotonic() + BUDGET
+    before = arguments[1:2] == ["before"]
+    until = time.monotonic() + (_BEFORE_A_CALL if before else BUDGET)
     program = state = ""
     try:
         program, state, home = _called_with(arguments)
-        before = arguments[1:2] == ["before"]
         said = _said(sys.stdin.buffer.read(_LONGEST_INPUT), before=before)
         is_read = before or any(name in said for name in _READS)
         if (answer := _ask(state, program, said, until)) is None and _is_full(state):

@@ -396,7 +396,8 @@ def test_every_event_has_one_hook_with_its_timeout(tmp_path: Path) -> None:
         assert set(hooks) == set(program.events)
         for event, (group,) in hooks.items():
             (call,) = group["hooks"]
-            assert call["timeout"] == {"claude-code": 5, "codex": 3}.get(program.name, 5_000)
+            in_seconds = program.name in ("claude-code", "codex")
+            assert call["timeout"] == (10 if in_seconds else 10_000)
             assert call["command"] == COMMAND.hook(program.name, event)
 
 
