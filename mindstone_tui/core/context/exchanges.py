@@ -24,6 +24,7 @@ CURRENT: Final = "current exchange"
 PINNED: Final = "pinned"
 RECENT: Final = "recent"
 TASK: Final = "original task"
+CORRECTS: Final = "corrects what is shown"
 MARKED: Final = "marked DO_NOT_EVICT"
 
 
@@ -35,8 +36,8 @@ class Exchange(msgspec.Struct, frozen=True):
     sizes: tuple[int, ...]
     protected: str = ""
     """Why it may not leave; empty when it may."""
-    task: int | None = None
-    """The message in it that states the original task and stays when the rest leaves."""
+    stays: frozenset[int] = frozenset()
+    """Messages in it that stay when the rest leaves."""
 
     @property
     def tokens(self) -> int:
@@ -47,7 +48,9 @@ class Exchange(msgspec.Struct, frozen=True):
     def freed(self) -> int:
         """What the window gains when it leaves."""
         return sum(
-            size for line, size in zip(self.lines, self.sizes, strict=True) if line.seq != self.task
+            size
+            for line, size in zip(self.lines, self.sizes, strict=True)
+            if line.seq not in self.stays
         )
 
     @property
@@ -61,7 +64,7 @@ class Exchange(msgspec.Struct, frozen=True):
         return len(self.lines)
 
 
-def exchanges(measured: measure.Measured, task: int | None = None) -> list[Exchange]:
+def exchanges(measured: measure.Measured, staying: frozenset[int] = frozenset()) -> list[Exchange]:
     """The window's exchanges, oldest first."""
     grouped: dict[int, list[tuple[Line, int]]] = {}
     for piece, size in measured.sized:
@@ -72,7 +75,7 @@ def exchanges(measured: measure.Measured, task: int | None = None) -> list[Excha
             turn,
             tuple(line for line, _ in members),
             tuple(size for _, size in members),
-            task=task if any(line.seq == task for line, _ in members) else None,
+            stays=staying.intersection(line.seq for line, _ in members),
         )
         for turn, members in sorted(grouped.items())
     ]
@@ -83,6 +86,7 @@ def protect(
     *,
     current: int,
     pins: Container[int],
+    task: int | None = None,
     min_recent: int,
     fixed: int,
     room: int,
@@ -103,9 +107,9 @@ def protect(
             reasons[unit.turn] = PINNED
         elif policies.marked_to_stay(unit.lines):
             reasons[unit.turn] = MARKED
-        elif unit.task is not None and unit.messages == 1:
-            reasons[unit.turn] = TASK
-        elif unit.task is not None:
+        elif len(unit.stays) == unit.messages:
+            reasons[unit.turn] = TASK if task in unit.stays else CORRECTS
+        else:
             held += unit.tokens - unit.freed
         if unit.turn in reasons:
             held += unit.tokens
@@ -121,6 +125,11 @@ def protect(
         messages += unit.messages
         reasons[unit.turn] = RECENT
     return [msgspec.structs.replace(unit, protected=reasons.get(unit.turn, "")) for unit in units]
+
+
+def why_staying(seq: int, fold: Fold) -> str:
+    """Why a message stays when the rest of its exchange leaves; empty where it does not."""
+    return TASK if seq == fold.task else CORRECTS if seq in fold.staying else ""
 
 
 def eligible(units: Iterable[Exchange]) -> list[Exchange]:

@@ -257,7 +257,7 @@ class CompactionSteps:
             for unit in leaving
             if unit.turn not in fold.state.pins
             for line in unit.lines
-            if line.seq != unit.task
+            if line.seq not in unit.stays
         }
         raw = sum(
             piece.raw

@@ -244,12 +244,13 @@ def repair(live: LiveWindow, turn: int) -> list[Line]:
 
 def units_of(live: View, call: Call, measured: measure.Measured, marks: Marks) -> list[Exchange]:
     """The window's exchanges with their protection."""
-    found = exchanges(measured, live.fold.task)
+    found = exchanges(measured, live.fold.staying)
     fixed = measured.total - sum(unit.tokens for unit in found)
     return protect(
         found,
         current=call.turn,
         pins=live.fold.state.pins,
+        task=live.fold.task,
         min_recent=live.settings.context.min_recent,
         fixed=fixed,
         room=marks.floor,
@@ -509,11 +510,11 @@ def leave(
     turns = {each.turn for each in gone}
     counted = [each for each in gone if not _remainder(live, each.turn)]
     outside = after_leaving(live.fold.state.outside, counted)
-    stays = live.fold.task
+    stays = live.fold.staying
     shown = {
         line.turn
         for line in live.fold.lines.values()
-        if line.turn not in turns or line.seq == stays
+        if line.turn not in turns or line.seq in stays
     }
     tools = {tool.name for tool in live.fold.tools}
     marker = marker_text(outside, shown, tools) if live.settings.context.marker else ""
@@ -532,7 +533,7 @@ def leave(
 
 
 def _remainder(live: LiveWindow, turn: int) -> bool:
-    """Whether only the message of a former task is left of an exchange that was counted before."""
+    """Whether only a message that stayed is left of an exchange that was counted before."""
     held = [seq for seq, line in live.fold.lines.items() if line.turn == turn]
     if len(held) != 1:
         return False

@@ -204,7 +204,7 @@ def refuse_if_over(live: LiveWindow, call: Call) -> None:
     usable = call.room.usable
     if measured.total <= usable:
         return
-    units = exchanges(measured, live.fold.task)
+    units = exchanges(measured, live.fold.staying)
     pins = sum(unit.tokens for unit in units if unit.turn in live.fold.state.pins)
     current = sum(unit.tokens for unit in units if unit.turn == call.turn)
     free = (u.freed for u in units if u.turn != call.turn and u.turn not in live.fold.state.pins)
