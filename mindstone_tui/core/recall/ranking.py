@@ -368,6 +368,7 @@ def _newest_first(hits: Sequence[Hit]) -> list[Hit]:
     """Put a newer statement before the older ones it replaces, and mark both."""
     ordered = list(hits)
     for newer in sorted(hits, key=lambda hit: hit.passage.seq):
+        session = newer.passage.session
         replaced = {
             hit.passage.seq
             for hit in hits
@@ -375,21 +376,23 @@ def _newest_first(hits: Sequence[Hit]) -> list[Hit]:
         }
         if not replaced:
             continue
-        at = _place(ordered, {newer.passage.seq})
-        first = min(at, _place(ordered, replaced))
+        at = _place(ordered, session, {newer.passage.seq})
+        first = min(at, _place(ordered, session, replaced))
         moved = ordered.pop(at)
         ordered.insert(first, msgspec.structs.replace(moved, supersedes=tuple(sorted(replaced))))
         ordered = [
             msgspec.structs.replace(hit, superseded_by=newer.passage.seq)
-            if hit.passage.seq in replaced
+            if hit.passage.session == session and hit.passage.seq in replaced
             else hit
             for hit in ordered
         ]
     return ordered
 
 
-def _place(hits: Sequence[Hit], seqs: Collection[int]) -> int:
-    return next(at for at, hit in enumerate(hits) if hit.passage.seq in seqs)
+def _place(hits: Sequence[Hit], session: str, seqs: Collection[int]) -> int:
+    """Where the first of a session's lines is."""
+    said = (hit.passage for hit in hits)
+    return next(at for at, one in enumerate(said) if one.session == session and one.seq in seqs)
 
 
 def _replaces(new: Passage, old: Passage, *, inherited: bool = False) -> bool:
