@@ -174,10 +174,6 @@ def write(places: SessionPlaces, notes: Sequence[Note]) -> None:
         replace_file(places.notes, text)
 
 
-DECIDED: Final = "Decisions"
-"""The heading in the log under which decisions stand."""
-
-
 class LogSection(Part):
     """What a checkpoint adds to the log."""
 
@@ -199,7 +195,7 @@ def log_text(section: LogSection, at: datetime) -> str:
         f"{at:%Y-%m-%d %H:%M} · checkpoint {section.version} · {section.session}",
         (
             ("What happened", section.happened),
-            (DECIDED, section.decisions),
+            ("Decisions", section.decisions),
             ("Memories cited", section.cited),
             ("Mistakes prevented", section.prevented),
             ("Memories proposed", section.proposed),

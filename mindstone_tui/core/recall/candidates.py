@@ -61,8 +61,6 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     kinds: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
     """Kinds that are never among the hits."""
-    unlike: str = ""
-    """Entries whose name ends so are never among them."""
     as_of: int | None = None
     """The line at which one looks: what was rewound after it still counts there."""
 
@@ -399,7 +397,6 @@ class Gatherer:
             and (allowed.until is None or at <= allowed.until)
             and (not allowed.kinds or columns[8] in allowed.kinds)
             and columns[8] not in allowed.without
-            and not (allowed.unlike and columns[3].endswith(allowed.unlike))
         ]
 
     def _complete(self, look: _Look, found: Sequence[_Read]) -> None:

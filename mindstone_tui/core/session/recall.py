@@ -254,7 +254,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
                 elsewhere = Filter(without=allowed.without)
                 found = everybody.search(query, k, others, allowed=elsewhere, asked=asked)
                 answers.append(found)
-        kept = self._shelves.search(query, k, kinds, str(self._places.key), asked=asked)
+        kept = self._shelves.search(query, k, kinds, asked=asked)
         return [*answers, kept] if kept is not None else answers
 
     async def answer(self, question: str, exclude: Collection[int]) -> str:
