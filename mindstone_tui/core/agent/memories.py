@@ -17,7 +17,7 @@ from mindstone_tui.core.context import summary_call, window_view
 from mindstone_tui.core.entries import Entry, Line, derived, standings, window
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, ToolError
 from mindstone_tui.core.events.narrate_entry import decided
-from mindstone_tui.core.language.replacement import replaces
+from mindstone_tui.core.language.replacement import meant_by, replaces
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import plain_words, stopwords, tokens_of
 from mindstone_tui.core.memory import consolidation, notes, proposals
@@ -223,16 +223,20 @@ class Memories(msgspec.Struct, dict=True, eq=False):
 
         A memory is the person's: it is marked, and its change is proposed. What was written.
         """
-        written = self._drop([one for one in self.notes if replaces(text, one.text)], line.seq)
-        refused = [one for one in self.waiting if replaces(text, body_of(one))]
+        kept = read_shelf(self.agent).kept
+        known = [*(one.text for one in self.notes), *map(body_of, self.waiting)]
+        known += (one.memory.body for one in kept)
+        gone = {known[at] for at in meant_by(text, known)}
+        written = self._drop([one for one in self.notes if one.text in gone], line.seq)
+        refused = [one for one in self.waiting if body_of(one) in gone]
         by = f"{derived.BY_CORRECTION}{line.seq}"
         for one in refused:
             no = derived.MemoryDecided(proposal=one.entry.proposal, decision="refused", by=by)
             written.append(self._write(msgspec.structs.replace(no, words=body_of(one))))
         changed = {one.entry.path: body_of(one) for one in refused if one.corrects}
-        for file, memory in ((each.file, each.memory) for each in read_shelf(self.agent).kept):
+        for file, memory in ((each.file, each.memory) for each in kept):
             old = changed.get(f"memory/{file}", memory.body)
-            if replaces(text, old):
+            if old in gone:
                 said = next(
                     (part for part in parts_of(text) if replaces(part, old)), text[: notes.LONGEST]
                 )

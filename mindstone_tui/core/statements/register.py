@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.language import clause, content, sentences
+from mindstone_tui.core.language.replacement import meant_by
 from mindstone_tui.core.language.replacement import replaces as denies
 from mindstone_tui.core.language.words import stopwords
 from mindstone_tui.core.patterns import pattern_of
@@ -63,6 +64,9 @@ def advance(register: Register, utterances: Iterable[statement.Utterance]) -> Re
                 continue
             new = _pointed(found, recent) if found.kind == "correction" else found
             gone = [at for at, one in standing.related_to(new) if replaces(new, one)]
+            if unclear := _unclear(new, {at: standing.at(at).words for at in gone}):
+                gone = [at for at in gone if at not in unclear]
+                new = msgspec.structs.replace(new, corrects=None, old="")
             if superseded := [standing.remove(at) for at in gone]:
                 new = msgspec.structs.replace(new, supersedes=tuple(one.at for one in superseded))
                 retired += superseded
@@ -114,6 +118,13 @@ def replaces(new: statement.Statement, old: statement.Statement) -> bool:
     if old.kind not in _SETTLES:
         return False
     return new.corrects == old.at or _takes_back(new, old) or denies(new.words, old.words)
+
+
+def _unclear(new: statement.Statement, old: dict[int, str]) -> set[int]:
+    """Of what a statement denies, that among which it does not tell what it means."""
+    meant = meant_by(new.words, [*old.values()])
+    said = (at for place, at in enumerate(old) if place not in meant)
+    return {at for at in said if denies(new.words, old[at])}
 
 
 def _takes_back(new: statement.Statement, old: statement.Statement) -> bool:
@@ -177,6 +188,9 @@ class _Standing:
 
     def all(self) -> tuple[statement.Statement, ...]:
         return tuple(self._by_number.values())
+
+    def at(self, number: int) -> statement.Statement:
+        return self._by_number[number]
 
     def has_said(self, new: statement.Statement) -> bool:
         return _as_said(new) in self._said
