@@ -424,7 +424,10 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         hand = self._context.by_hand(standing.since)
         known = msgspec.structs.replace(standing, decision=decision, after=entry.after)
         words = body_of(standing if decision == "undone" else known)
-        line = self._write(msgspec.structs.replace(entry, words=words, why=why, **hand))
+        old = body_of(standing) if decision == "edited" else ""
+        line = self._write(
+            msgspec.structs.replace(entry, words=words, instead=old, why=why, **hand)
+        )
         self._check_undecided(standing, decision, before=line.seq)
         proposals.apply(self.agent, standing.entry, entry)
         self.proposals[proposal] = known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import (
     HandoffReplayed,
+    StatementSuperseded,
     SummaryDerived,
     TaskDone,
     TaskStarted,
@@ -38,6 +39,7 @@ from mindstone_tui.core.handoff import checkpoint_store, resume
 from mindstone_tui.core.handoff import environment as surroundings
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, fresh
 from mindstone_tui.core.handoff.resume import Resumption, bootstrap
+from mindstone_tui.core.language.replacement import says_more
 from mindstone_tui.core.memory import notes
 from mindstone_tui.core.memory.notes import CATEGORIES
 from mindstone_tui.core.paths import SessionPlaces
@@ -70,21 +72,26 @@ def begun_as_task(read: ReadLines, first: int | None) -> bool:
     return False
 
 
-def task_section(task: TaskStarted) -> Section:
-    """A task as the head of every prompt says it: in the person's words, until it is done."""
+def task_section(task: TaskStarted, gone: Collection[str] = ()) -> Section:
+    """A task as the head of every prompt says it: in the person's words, until it is done.
+
+    Rules that were corrected are left out.
+    """
+    binding = [one for one in task.constraints if not gone or says_more(one, gone)]
     when = ["Done when:", *(f"- {one}" for one in task.criteria)] if task.criteria else []
-    rules = ["Rules that bind:", *(f"- {one}" for one in task.constraints)]
-    text = "\n".join(
-        ["The task under way:", task.title, *when, *(rules if task.constraints else [])]
-    )
+    rules = ["Rules that bind:", *(f"- {one}" for one in binding)] if binding else []
+    text = "\n".join(["The task under way:", task.title, *when, *rules])
     return Section(name=TASK, text=text, source="/task start", raw_size=len(text))
 
 
 def running_task(newest_first: Iterable[Line], standing: Iterable[Section]) -> Section | None:
     """The task under way, from the end of history, else as the newest prompts say it."""
+    gone: set[str] = set()
     for line in newest_first:
+        if isinstance(line.entry, StatementSuperseded):
+            gone.update(line.entry.words)
         if isinstance(line.entry, TaskStarted):
-            return task_section(line.entry)
+            return task_section(line.entry, gone)
         if isinstance(line.entry, TaskDone):
             return None
     return next((section for section in standing if section.name == TASK), None)

@@ -95,6 +95,12 @@ def replaced_in(later: str, earlier: str) -> list[str]:
     ]
 
 
+def says_more(text: str, gone: Collection[str]) -> bool:
+    """Whether a text states something beside the sentences that hold no more."""
+    said = list(_sentences(text))
+    return any(one not in gone for one in [one for one in said if _states(one)] or said)
+
+
 def meant_by(later: str, earlier: Sequence[str]) -> set[int]:
     """Which of several statements, by their place, a later one makes hold no more.
 

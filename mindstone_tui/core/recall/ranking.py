@@ -37,6 +37,7 @@ UNNAMED: Final = frozenset({"user", "assistant", "tool", "system", "human", "ai"
 """What speakers are called who have no name."""
 _MODEL: Final = "assistant"
 _NOTE: Final = "note"
+_TASK: Final = "task"
 """How the model is called where it has no name."""
 _READ_FOR_RULES: Final = 6_000
 """Characters of a message in which rules are looked for; a longer one is a paste."""
@@ -419,7 +420,7 @@ def _may_replace(new: Passage, old: Passage, *, inherited: bool) -> bool:
         return False
     if new.ts < old.ts or (new.imported and not old.imported):
         return False  # what was taken over later was said earlier, and to another program
-    may = old.speaker in (new.speaker, _MODEL, _NOTE)
+    may = old.speaker in (new.speaker, _MODEL, _NOTE, _TASK)
     return new.role == "user" and may and not intent.only_asks(new.text)
 
 

@@ -24,7 +24,9 @@ from mindstone_tui.core.context.window_view import fold_at, reader
 from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.entries import Draft, Line, Unknown, conversation
 from mindstone_tui.core.entries.derived import (
+    MemoryDecided,
     NoteTaken,
+    OfferAnswered,
     PlanChanged,
     StatementSuperseded,
     TaskDone,
@@ -53,7 +55,10 @@ _AT: Final = "@"
 _BEFORE_COPIES: Final = 2
 """Lines of a fork before the first that it copies: where it comes from, and its model."""
 _WORK: Final = (TaskStarted, TodoChanged, PlanChanged)
-_AROUND: Final = (NoteTaken, StatementSuperseded, Rewound, Restored)
+_AROUND: Final = (
+    *(NoteTaken, StatementSuperseded, MemoryDecided, OfferAnswered),
+    *(Rewound, Restored),
+)
 _SHOWN_OF_HASH: Final = 12
 
 
@@ -153,15 +158,20 @@ def _with_verdicts(history: History, lines: Sequence[Line]) -> list[Line]:
 def _copies(lines: Sequence[Line]) -> Iterator[Draft]:
     """Lines of the parent as the fork writes them: each names the one it came from.
 
-    A verdict is the fork's own: it names lines by their numbers, which are others there.
+    A verdict is the fork's own: it names lines by their numbers, which are others there. What was
+    answered before is no proposal or offer of the fork's.
     """
     placed = {line.seq: at for at, line in enumerate(lines, _BEFORE_COPIES)}
     for line in lines:
         assert not isinstance(line.entry, Unknown)
         entry, parent = conversation.without_usage(line.entry), line.id
         if isinstance(entry, StatementSuperseded):
-            entry = StatementSuperseded(statement=placed[entry.statement], by=placed[entry.by])
-            parent = ""
+            old, new = placed[entry.statement], placed[entry.by]
+            entry, parent = msgspec.structs.replace(entry, statement=old, by=new), ""
+        elif isinstance(entry, MemoryDecided):
+            entry = msgspec.structs.replace(entry, proposal=f"{line.session} {entry.proposal}")
+        elif isinstance(entry, OfferAnswered):
+            entry = msgspec.structs.replace(entry, offer=0)
         yield Draft(
             entry=entry, turn=line.turn, channel=line.channel, ts=line.ts, parent=parent or None
         )
@@ -303,9 +313,21 @@ def _work_under_way(history: History, window: Sequence[Line], through: int) -> l
             noted.add(line.entry.statement)
     found = [line for line in held if line.seq in noted and isinstance(line.entry, NoteTaken)]
     running = list(takewhile(lambda line: not isinstance(line.entry, TaskDone), held))
+    first = min(shown, default=0)
+    found += [line for line in held if line.seq > first and _is_a_no(line)]
     for kind in _WORK:
         found += [line for line in running if isinstance(line.entry, kind)][:1]
     return found
+
+
+def _is_a_no(line: Line) -> bool:
+    """Whether a person did not want words of the window kept, or not as they were."""
+    match line.entry:
+        case MemoryDecided(decision=decision):
+            return decision != "approved"
+        case OfferAnswered(keep=keep):
+            return not keep
+    return False
 
 
 def _window_after(

@@ -26,6 +26,7 @@ from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.entries import Line, conversation, derived, window
 from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.language.intent import is_correction
+from mindstone_tui.core.language.replacement import replaced_in
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile, vectors
 from mindstone_tui.core.recall import speak
 from mindstone_tui.core.recall.answer import (
@@ -413,23 +414,26 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         if (stop := getattr(self._embedder, "interrupt", None)) is not None:
             stop()
 
-    def corrected_in(self, lines: Sequence[Line]) -> set[tuple[int, int]]:
-        """What a person corrects in these lines, each with the line that does; blocks.
+    def corrected_in(self, lines: Sequence[Line]) -> dict[tuple[int, int], tuple[str, ...]]:
+        """What a person corrects in these lines, each with the line that does, and the sentences
+        that are meant; blocks.
 
         It is looked for when it is said, so that no later question has to bring both together.
         """
-        found: set[tuple[int, int]] = set()
+        found: dict[tuple[int, int], tuple[str, ...]] = {}
         said = [one for one in passages_of(lines) if one.role == "user" and is_correction(one.text)]
         with contextlib.suppress(RecallError):
             for one in said:
                 known, asked = Filter(exclude=frozenset({one.seq})), self._ask(one.text)
                 hits = self.index.search(one.text, CONSIDERED, allowed=known, asked=asked).hits
                 marked = mark_corrected(hits, [one])
-                found |= {(e.passage.seq, one.seq) for e in marked if e.superseded_by == one.seq}
+                for hit in (hit for hit in marked if hit.superseded_by == one.seq):
+                    pair = (hit.passage.seq, one.seq)
+                    found[pair] = (*found.get(pair, ()), *replaced_in(one.text, hit.passage.text))
         return found
 
     def verdicts(
-        self, recorded: Mapping[int, int], corrected: Collection[tuple[int, int]] = ()
+        self, recorded: Mapping[int, int], corrected: Mapping[tuple[int, int], tuple[str, ...]]
     ) -> list[derived.StatementSuperseded]:
         """What the newest search judged to be superseded in this session and nobody wrote down."""
         self._judged |= recorded.items()
@@ -440,9 +444,12 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             and by != hit.passage.superseded
             and hit.passage.session == str(self._places.key)
         }
-        fresh = (fresh | set(corrected)) - self._judged
+        fresh = (fresh | corrected.keys()) - self._judged
         self._judged |= fresh
-        return [derived.StatementSuperseded(statement=seq, by=by) for seq, by in sorted(fresh)]
+        return [
+            derived.StatementSuperseded(statement=old, by=by, words=corrected.get((old, by), ()))
+            for old, by in sorted(fresh)
+        ]
 
     def note_use(
         self, injected: derived.RecallInjected, question: str, answer: str

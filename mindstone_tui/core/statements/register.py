@@ -115,7 +115,7 @@ def replaces(new: statement.Statement, old: statement.Statement) -> bool:
         return False
     if old.kind == "question":
         return _answers(new, old)
-    if old.kind not in _SETTLES:
+    if old.kind not in _SETTLES or old.is_of_task:
         return False
     return new.corrects == old.at or _takes_back(new, old) or denies(new.words, old.words)
 

@@ -84,3 +84,8 @@ class Statement(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit
     def line(self) -> int:
         """The line of history that it stands in."""
         return self.at.line
+
+    @property
+    def is_of_task(self) -> bool:
+        """Whether a task was begun with it."""
+        return self.at.start < 0

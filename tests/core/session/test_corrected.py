@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.core.entries.derived import MemoryProposed, StatementSuperseded
+from mindstone_tui.core.features.memory import MemoryFeature
+from mindstone_tui.core.paths import SessionKey
 from tests.core.session.stage import Stage, on_stage, script
+
+OK = {"text": "Fine."}
+CORRECTION = "No, the deploy host is harbour-2, not harbour-1."
 
 FILL = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod " * 24
 
@@ -35,3 +41,63 @@ async def test_no_prompt_has_a_corrected_message_without_its_correction(
         assert "the deploy host is harbour-2" in prompt(stage)
         _, why = await stage.run(f"/why turn {turn}")
         assert "because it corrects what is shown" in why
+
+
+async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.run("/task start Ship the importer")
+        await stage.say("We decided: the deploy host is harbour-1.")
+        await stage.run("/task done")
+        await stage.say("No, the deploy host is harbour-2, not harbour-1.")
+        found = await stage.session.services.recall.search("deploy host", 20, "session")
+        told = [hit for hit in found.hits if hit.passage.kind == "task_done"]
+        assert [hit.superseded_by is not None for hit in told] == [True]
+
+
+async def test_a_rule_of_a_task_leaves_head_list_and_handoff_by_a_line_that_says_so(
+    home: Path, tmp_path: Path
+) -> None:
+    rules = "rule: the deploy host is harbour-1 | rule: never push to main"
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.run(f"/task start Ship | {rules}")
+        await stage.say("hello")
+        for said, binds in (("go", True), (CORRECTION, False), ("You may push to main.", False)):
+            await stage.say(said)
+            await stage.say("go")
+            _, shown = await stage.run("/task show")
+            await stage.run("/handoff write")
+            _, letter = await stage.run("/handoff show")
+            head = str(stage.requests()[-1][0]["content"])
+            for told in (head, shown, letter):
+                assert ("- the deploy host is harbour-1" in told) is binds
+                assert "- never push to main" in told
+        verdicts = stage.entries(StatementSuperseded)
+        assert {one.words for one in verdicts} == {("the deploy host is harbour-1",)}
+        await stage.run("/rewind turn 1")
+        await stage.say("go on with it")
+        assert "- the deploy host is harbour-1" in prompt(stage), "the correction was taken back"
+
+
+async def test_words_that_a_person_changed_or_refused_bind_neither_here_nor_in_a_fork(
+    home: Path, tmp_path: Path
+) -> None:
+    model, key = script(tmp_path, OK, loop=True), "agent:default:kid"
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/task start Build the thing")
+        await stage.say("Remember: always deploy with make ship.")
+        await stage.say("Remember: always test with make probe.")
+        await stage.say("Don't touch the migrations folder.")
+        await stage.run("/keep no")
+        first, second = (one.proposal for one in stage.entries(MemoryProposed))
+        await stage.run(f"/memory edit {first} Always deploy with make release.")
+        await stage.run(f"/memory refuse {second}")
+        await stage.run("/fork kid")
+        _, shown = await stage.run("/task show")
+    async with on_stage(home, model=model, key=SessionKey.parse(key)) as stage:
+        _, there = await stage.run("/task show")
+        assert not stage.session.services.features.get(MemoryFeature).memories.waiting
+        for told in (shown, there):
+            assert "make release" in told
+            assert [w for w in ("make ship", "make probe", "migrations") if w in told] == []
