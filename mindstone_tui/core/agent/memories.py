@@ -17,7 +17,7 @@ from mindstone_tui.core.context import summary_call, window_view
 from mindstone_tui.core.entries import Entry, Line, derived, standings, window
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, ToolError
 from mindstone_tui.core.events.narrate_entry import decided
-from mindstone_tui.core.language.replacement import meant_by, replaces
+from mindstone_tui.core.language.replacement import meant_by, replaces, says_more
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import plain_words, stopwords, tokens_of
 from mindstone_tui.core.memory import consolidation, notes, proposals
@@ -200,8 +200,20 @@ class Memories(msgspec.Struct, dict=True, eq=False):
 
     @property
     def waiting(self) -> tuple[ProposalState, ...]:
-        """Proposals that nobody has decided about."""
-        return tuple(one for one in self.proposals.values() if not one.decision)
+        """Proposals that nobody has decided about, and whose words were not corrected since."""
+        found = [one for one in self.proposals.values() if not one.decision]
+        return tuple(one for one in found if not self._is_corrected(one))
+
+    def _is_corrected(self, one: ProposalState) -> bool:
+        verdicts = (line.entry for line in self.past.lines)
+        gone = {
+            words
+            for verdict in verdicts
+            if isinstance(verdict, derived.StatementSuperseded)
+            and verdict.statement in one.entry.sources
+            for words in verdict.words
+        }
+        return bool(gone) and not says_more(body_of(one), gone)
 
     def take_note(
         self, category: str, text: str, importance: str = "normal", *, by: str = "model"
@@ -221,14 +233,19 @@ class Memories(msgspec.Struct, dict=True, eq=False):
     def let_go(self, line: Line, text: str) -> list[Line]:
         """Note what a person's words make hold no more, among notes, proposals and memories.
 
-        A memory is the person's: it is marked, and its change is proposed. What was written.
+        A memory is the person's: it is marked, and its change is proposed. What was written; said
+        once more, the same words change nothing.
         """
         kept = read_shelf(self.agent).kept
-        known = [*(one.text for one in self.notes), *map(body_of, self.waiting)]
+        every = self.proposals.values()
+        made = {one.entry.path for one in every if line.seq in one.entry.sources}
+        waiting = [one for one in self.waiting if line.seq not in one.entry.sources]
+        noted = [one for one in self.notes if one.seq < line.seq]
+        known = [*(one.text for one in noted), *map(body_of, waiting)]
         known += (one.memory.body for one in kept)
         gone = {known[at] for at in meant_by(text, known)}
-        written = self._drop([one for one in self.notes if one.text in gone], line.seq)
-        refused = [one for one in self.waiting if body_of(one) in gone]
+        written = self._drop([one for one in noted if one.text in gone], line.seq)
+        refused = [one for one in waiting if body_of(one) in gone]
         by = f"{derived.BY_CORRECTION}{line.seq}"
         for one in refused:
             no = derived.MemoryDecided(proposal=one.entry.proposal, decision="refused", by=by)
@@ -236,7 +253,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         changed = {one.entry.path: body_of(one) for one in refused if one.corrects}
         for file, memory in ((each.file, each.memory) for each in kept):
             old = changed.get(f"memory/{file}", memory.body)
-            if old in gone:
+            if old in gone and f"memory/{file}" not in made:
                 said = next(
                     (part for part in parts_of(text) if replaces(part, old)), text[: notes.LONGEST]
                 )
@@ -281,7 +298,10 @@ class Memories(msgspec.Struct, dict=True, eq=False):
             notes_tokens=min(settings.notes_tokens, share),
             digest_tokens=min(settings.digest_tokens, share // 2),
         )
-        return head_sections(shelf, self.notes, rooms, context.count)
+        # What became a memory is told as one, and changes with it, in whichever session.
+        kept = [body_of(one) for one in self.proposals.values() if one.decision == "approved"]
+        told = tuple(one for one in self.notes if not any(one.text in body for body in kept))
+        return head_sections(shelf, told, rooms, context.count)
 
     def digest(self, likeness: Mapping[str, float], room: int) -> derived.MemoryDigested | None:
         """The memories that bear on a turn, as the block for the end of its prompts."""

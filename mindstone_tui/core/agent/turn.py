@@ -176,8 +176,8 @@ class _Turn:
             yield notice
         async for event in self._submit(text):
             yield event
-        lines = await self._load()
-        lines += context.services.heard(asked, text)
+        # What a person corrects is out of the head of this turn's prompts already.
+        lines = [*context.services.heard(asked, text), *await self._load()]
         for event in announcements(*lines):
             yield event
         found = await oversize.find_oversized(context, asked, self._target)

@@ -9,7 +9,7 @@ import pytest
 from mindstone_tui.core.entries.derived import MemoryProposed, StatementSuperseded
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.paths import SessionKey
-from tests.core.session.stage import Stage, on_stage, script
+from tests.core.session.stage import Stage, calls, on_stage, script
 
 OK = {"text": "Fine."}
 CORRECTION = "No, the deploy host is harbour-2, not harbour-1."
@@ -101,3 +101,52 @@ async def test_words_that_a_person_changed_or_refused_bind_neither_here_nor_in_a
         for told in (shown, there):
             assert "make release" in told
             assert [w for w in ("make ship", "make probe", "migrations") if w in told] == []
+
+
+async def test_no_request_of_the_correcting_turn_tells_the_memory_and_its_note(
+    home: Path, tmp_path: Path
+) -> None:
+    write = calls(("write", {"path": "s.txt", "content": "elm"}))
+    replies = [OK, write, OK, OK]
+    async with on_stage(home, model=script(tmp_path, *replies), approve="full-auto") as stage:
+        await stage.say("Please remember that the build server is called oak.")
+        await stage.run(f"/memory approve {stage.entries(MemoryProposed)[0].proposal}")
+        before = len(stage.requests())
+        await stage.say("No, the build server is called elm, not oak. Write it to a file.")
+        heads = [str(request[0]["content"]) for request in stage.requests()[before:]]
+        assert len(heads) == 2
+        assert not [head for head in heads if "called oak" in head]
+        assert len(stage.entries(MemoryProposed)) == 2, "its change is proposed once"
+
+
+async def test_a_memory_that_another_session_corrects_is_no_note_of_the_first(
+    home: Path, tmp_path: Path
+) -> None:
+    model, key = script(tmp_path, OK, loop=True), "agent:default:other"
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Please remember that the build server is called oak.")
+        await stage.run(f"/memory approve {stage.entries(MemoryProposed)[0].proposal}")
+        async with on_stage(home, model=model, key=SessionKey.parse(key)) as other:
+            await other.say("Hi there.")
+            await other.say("No, the build server is called elm, not oak.")
+            await stage.say("Go on.")
+            assert "called oak" not in str(stage.requests()[-1][0]["content"])
+            await other.run(f"/memory approve {other.entries(MemoryProposed)[-1].proposal}")
+        await stage.say("Go on with it.")
+        head = str(stage.requests()[-1][0]["content"])
+        assert "called elm, not oak" in head
+        assert "- the build server is called oak" not in head
+
+
+async def test_a_proposal_does_not_wait_while_any_correction_of_its_words_stands(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.say("Please remember that the API port is 8765.")
+        await stage.say("No, the API port is 8790, not 8765.")
+        await stage.say("No, the API port is 8800, not 8765.")
+        memories = stage.session.services.features.get(MemoryFeature).memories
+        await stage.run("/rewind turn 1")
+        assert len(memories.waiting) == 1
+        await stage.run("/restore turn 3")
+        assert not memories.waiting
