@@ -167,13 +167,14 @@ class SessionServices:
 
     def ready(self) -> events.SessionReady:
         """Who answers, and where history stands."""
-        info = self.context.info
+        info, outside = self.context.info, self.context.window.fold.state.outside
         return events.SessionReady(
             session=str(self.key),
             model=self.context.model,
             note=info.note,
             turns=self.context.transcript.last_turn,
             entries=self.context.transcript.head.seq + 1,
+            rewound=sum(one.last - one.first + 1 for one in outside.rewound),
         )
 
     def catch_up(self, *, fetch: bool = True) -> list[Line]:
