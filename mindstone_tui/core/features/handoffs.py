@@ -21,10 +21,9 @@ from mindstone_tui.core.entries.derived import (
     CompactionCertified,
     HandoffReplayed,
     HandoffWritten,
-    StatementSuperseded,
     SummaryDerived,
 )
-from mindstone_tui.core.entries.standings import not_rewound
+from mindstone_tui.core.entries.standings import not_rewound, superseded_in
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
@@ -37,6 +36,8 @@ from mindstone_tui.core.transcript.reader import rewinds_of
 
 _SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
 _LOOKED_BACK: Final = 10_000
+
+_SINCE: Final = "corrected since"
 
 
 class Handoffs(msgspec.Struct, eq=False):
@@ -86,29 +87,44 @@ class Handoffs(msgspec.Struct, eq=False):
         return context.window.record(entry, context.transcript.last_turn)
 
     def tell_corrections(self, first: int) -> None:
-        """Say below what stands in the head which of its lines hold no longer, since a line."""
+        """Say below what stands in the head which of its lines hold no longer, if that was judged
+        since a line."""
         window = self._context.window
+        with self._context.transcript.history() as history:
+            if not list(history.newest(("statement_superseded",), history.head.seq - first + 1)):
+                return
         replayed = window.fold.reference(window.fold.state.handoff)
         if replayed is None or not isinstance(taken := replayed.entry, HandoffReplayed):
             return
-        with self._context.transcript.history() as history:
-            read = reader(history)
-            since = not_rewound(read(first, history.head.seq))
-            judged = [one.entry for one in since if isinstance(one.entry, StatementSuperseded)]
-            older = (line for one in judged if one.by < first for line in read(one.by, one.by))
-            told = handoff.corrected([*older, *since])
-        rows = [why for seq, why in told.items() if f"line {seq}]" in taken.text]
-        if rows:
-            text = as_data("\n".join(rows), origin="corrected since", nonce=fresh_nonce())
+        before, told, _ = taken.text.partition(f' origin="{_SINCE}">\n')
+        text = before.rpartition("\n")[0] if told else before
+        if (rows := self._corrected(text)) and "\n".join(rows) not in taken.text:
+            data = as_data("\n".join(rows), origin=_SINCE, nonce=fresh_nonce())
             entry = HandoffReplayed(
-                sha256=taken.sha256, text=f"{taken.text}\n{text}", state=window.fold.state
+                sha256=taken.sha256, text=f"{text}\n{data}", state=window.fold.state
             )
             window.record(entry, self._context.transcript.last_turn)
+
+    def _corrected(self, text: str) -> list[str]:
+        """Which lines that a text quotes hold no longer, and by which others."""
+        with self._context.transcript.history() as history:
+            judged = list(history.newest(("statement_superseded",), history.head.seq + 1))[::-1]
+            said = (history.line(seq) for one in judged for seq in superseded_in(one).values())
+            rewinds = rewinds_of(history)
+            holds = [history.whole(line) for line in said if rewinds.of(line) is None]
+            told = handoff.corrected([*holds, *judged])
+        return [why for seq, why in told.items() if f"line {seq}]" in text]
 
     def newest(self) -> str:
         """The handoff that was written last, if it still is what was written."""
         with self._context.transcript.history() as history:
             return handoff_store.show_newest(self._tasks.places, history)
+
+    def show(self) -> str:
+        """The newest handoff, and which of its lines hold no longer."""
+        text = self.newest()
+        since = [f"Changed since: {one}" for one in self._corrected(text)]
+        return "\n".join([text.rstrip(), *since]) if since else text
 
     def _is_fresh(self) -> bool:
         """Whether nothing was said since the newest handoff: a state is handed over once."""
@@ -284,7 +300,7 @@ class HandoffsFeature(features.Feature):
             text = f"Written to {path}."
             yield CommandPrinted(command="handoff", text=text, data={"path": path}, repeats=True)
         elif verb == "show":
-            yield CommandPrinted(command="handoff", text=self.handoffs.newest())
+            yield CommandPrinted(command="handoff", text=self.handoffs.show())
         elif verb == "use":
             self.handoffs.use()
             yield CommandPrinted(command="handoff", text="The handoff is in the prompt now.")

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.core import events
+from mindstone_tui.core.config import Settings
 from mindstone_tui.core.entries.derived import MemoryProposed, StatementSuperseded
+from mindstone_tui.core.events import narrate
 from mindstone_tui.core.features.memory import MemoryFeature
-from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.library.work import WorkDone
+from mindstone_tui.core.paths import Places, SessionKey
 from tests.core.session.stage import Stage, calls, on_stage, script
 
 OK = {"text": "Fine."}
@@ -150,3 +154,52 @@ async def test_a_proposal_does_not_wait_while_any_correction_of_its_words_stands
         assert len(memories.waiting) == 1
         await stage.run("/restore turn 3")
         assert not memories.waiting
+
+
+async def test_what_stands_in_the_head_or_is_shown_tells_the_newest_correction_alone(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.run("/task start Ship the importer")
+        await stage.say("We decided: the deploy host is harbour-1.")
+        await stage.run("/handoff write")
+        await stage.run("/checkpoint save")
+        await stage.run("/checkpoint resume")
+        await stage.say("No, the deploy host is harbour-2, not harbour-1.")
+        await stage.say("No, the deploy host is harbour-3, not harbour-2.")
+        await stage.say("go")
+        _, letter = await stage.run("/handoff show")
+        head = str(stage.requests()[-1][0]["content"])
+        assert "what was done since is not in it" in head
+        for told in (head.partition("corrected since")[2], letter.partition("Changed since")[2]):
+            assert "the deploy host is harbour-3" in told
+            assert "No, the deploy host is harbour-2" not in told
+
+
+async def test_what_a_command_changed_is_told_with_what_became_of_its_turn(
+    home: Path, tmp_path: Path
+) -> None:
+    made = calls(("shell", {"command": "mkdir -p sub/deep empty && echo hi > sub/deep/x.txt"}))
+    model = script(tmp_path, OK, made, OK, OK, loop=True)
+    async with on_stage(home, model=model, approve="full-auto") as stage:
+        await stage.say("hello")
+        await stage.say("make them")
+        (changed,) = stage.all(events.FilesChanged)
+        told = narrate.describe(changed)
+        assert told.text == "1 file and 1 folder changed by shell: empty, sub/deep/x.txt"
+        await stage.run("/fork kid")
+        await stage.run("/rewind turn 1")
+        _, why = await stage.run("/why sub/deep/x.txt")
+        assert why.startswith("sub/deep/x.txt: created by shell")
+        assert "That turn was rewound since." in why
+        _, status = await stage.run("/status")
+        assert "2 turns (1 rewound)" in status
+    work = WorkDone(Places.resolve({"MINDSTONE_HOME": str(home)}), Settings())
+    (found,) = [one for one in work.about("x.txt", 5) if one.touched]
+    assert (found.turn, found.files, found.rewound > 0) == (2, ("sub/deep/x.txt",), True)
+    key = SessionKey.parse("agent:default:kid")
+    async with on_stage(home, model=model, key=key) as stage:
+        ended, _ = await stage.run("/why sub/deep/x.txt")
+        assert not ended.ok
+        failed = " ".join(one.message for one in stage.all(events.Noticed)) + str(stage.heard[-1])
+        assert "no turn changed a file" not in failed
