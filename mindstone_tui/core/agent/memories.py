@@ -39,20 +39,10 @@ from mindstone_tui.core.transcript.reader import rewinds_of
 LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""
 _KEPT: Final = (
-    window.HealthMeasured,
-    derived.SummaryJudged,
-    derived.NoteTaken,
-    derived.StatementSuperseded,
-    derived.MemoryProposed,
-    derived.MemoryDecided,
-    derived.StandingInstructionOffered,
-    derived.OfferAnswered,
-    derived.TaskStarted,
-    derived.TaskDone,
-    derived.TodoChanged,
-    derived.PlanChanged,
-    window.Rewound,
-    window.Restored,
+    *(window.HealthMeasured, derived.SummaryJudged, derived.NoteTaken, derived.StatementSuperseded),
+    *(derived.MemoryProposed, derived.MemoryDecided, derived.StandingInstructionOffered),
+    *(derived.OfferAnswered, derived.TaskStarted, derived.TaskDone, derived.TodoChanged),
+    *(derived.PlanChanged, window.Rewound, window.Restored),
 )
 """Kinds of lines that measures, notes, proposals and the task are made from."""
 
@@ -205,14 +195,10 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         return tuple(one for one in found if not self._is_corrected(one))
 
     def _is_corrected(self, one: ProposalState) -> bool:
-        verdicts = (line.entry for line in self.past.lines)
-        gone = {
-            words
-            for verdict in verdicts
-            if isinstance(verdict, derived.StatementSuperseded)
-            and verdict.statement in one.entry.sources
-            for words in verdict.words
-        }
+        gone: set[str] = set()
+        for entry in (line.entry for line in self.past.lines):
+            if isinstance(entry, derived.StatementSuperseded):
+                gone.update(entry.words if entry.statement in one.entry.sources else ())
         return bool(gone) and not says_more(body_of(one), gone)
 
     def take_note(

@@ -58,11 +58,7 @@ CASCADE: Final = (
 not delegated."""
 
 AUTO_COMPACT: Final[tuple[StepName, ...]] = (
-    "checkpoint",
-    "handoff",
-    "compaction",
-    "handoff_replay",
-    "backfill",
+    *("checkpoint", "handoff", "compaction", "handoff_replay", "backfill"),
 )
 """A chain: a later link is only tried when the ones before it held."""
 HANDOFF_SHARE: Final = 10

@@ -256,13 +256,8 @@ def missing(facts: Facts, text: str) -> tuple[str, ...]:
     """Which facts do not stand in a text, whatever its case and its spaces."""
     haystack = folded(text)
     groups = (
-        facts.constraints,
-        facts.open_items,
-        facts.paths,
-        facts.identifiers,
-        facts.numbers,
-        facts.decisions,
-        facts.errors,
+        *(facts.constraints, facts.open_items, facts.paths, facts.identifiers, facts.numbers),
+        *(facts.decisions, facts.errors),
     )
     return tuple(fact for group in groups for fact in group if not holds(haystack, folded(fact)))
 

@@ -15,14 +15,7 @@ from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, Ste
 from mindstone_tui.core.context.modes import NOTHING_TO_GAIN
 from mindstone_tui.core.context.policies import text_of
 from mindstone_tui.core.context.window_view import reader
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import (
-    BackfillChecked,
-    CompactionCertified,
-    HandoffReplayed,
-    HandoffWritten,
-    SummaryDerived,
-)
+from mindstone_tui.core.entries import Line, derived
 from mindstone_tui.core.entries.standings import not_rewound, superseded_in
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
@@ -94,13 +87,13 @@ class Handoffs(msgspec.Struct, eq=False):
             if not list(history.newest(("statement_superseded",), history.head.seq - first + 1)):
                 return
         replayed = window.fold.reference(window.fold.state.handoff)
-        if replayed is None or not isinstance(taken := replayed.entry, HandoffReplayed):
+        if replayed is None or not isinstance(taken := replayed.entry, derived.HandoffReplayed):
             return
         before, told, _ = taken.text.partition(f' origin="{_SINCE}">\n')
         text = before.rpartition("\n")[0] if told else before
         if (rows := self._corrected(text)) and "\n".join(rows) not in taken.text:
             data = as_data("\n".join(rows), origin=_SINCE, nonce=fresh_nonce())
-            entry = HandoffReplayed(
+            entry = derived.HandoffReplayed(
                 sha256=taken.sha256, text=f"{text}\n{data}", state=window.fold.state
             )
             window.record(entry, self._context.transcript.last_turn)
@@ -130,14 +123,14 @@ class Handoffs(msgspec.Struct, eq=False):
         """Whether nothing was said since the newest handoff: a state is handed over once."""
         with self._context.transcript.history() as history:
             for line in history.newest(_SAID | {"handoff_written"}, _LOOKED_BACK):
-                return isinstance(line.entry, HandoffWritten)
+                return isinstance(line.entry, derived.HandoffWritten)
         return False
 
     def _stands(self) -> bool:
         """Whether the newest handoff stands in the prompt already."""
         with self._context.transcript.history() as history:
             for line in history.newest({"handoff_written", "handoff_replayed"}, _LOOKED_BACK):
-                return isinstance(line.entry, HandoffReplayed)
+                return isinstance(line.entry, derived.HandoffReplayed)
         return False
 
     def _to_come(self) -> int:
@@ -166,7 +159,7 @@ class Handoffs(msgspec.Struct, eq=False):
             return Effect() if self._stands() else _tried(self.use)
 
         async def check_backfill(_excess: int) -> Effect:
-            entry = BackfillChecked(unindexed=await backfill())
+            entry = derived.BackfillChecked(unindexed=await backfill())
             try:
                 line = context.window.record(entry, context.transcript.last_turn)
             except EntryNotSaved as error:
@@ -217,7 +210,9 @@ class HandoffsFeature(features.Feature):
 
         An exchange leaves only after it was read back, so that recall finds whatever it does not.
         """
-        if not any(isinstance(one.entry, SummaryDerived) and one.entry.state for one in lines):
+        if not any(
+            isinstance(one.entry, derived.SummaryDerived) and one.entry.state for one in lines
+        ):
             return []
         from mindstone_tui.core.library import compactions  # 8 ms, and only for this
 
@@ -259,7 +254,7 @@ class HandoffsFeature(features.Feature):
             kept = [
                 f"\nOf what must not be lost: {one.entry.sentence}."
                 for one in certified
-                if isinstance(one.entry, CompactionCertified)
+                if isinstance(one.entry, derived.CompactionCertified)
             ]
             text = f"Older exchanges are summarised: {sizes}.{said}{''.join(kept)}"
             yield CommandPrinted(
@@ -295,7 +290,7 @@ class HandoffsFeature(features.Feature):
             )
             for event in announcements(line):
                 yield event
-            assert isinstance(line.entry, HandoffWritten)
+            assert isinstance(line.entry, derived.HandoffWritten)
             path = line.entry.path
             text = f"Written to {path}."
             yield CommandPrinted(command="handoff", text=text, data={"path": path}, repeats=True)

@@ -497,16 +497,8 @@ def _noted(state: Checkpoint, category: str, text: str, line: Line) -> Checkpoin
 LARGEST: Final = 5_000
 """Bytes of a saved checkpoint."""
 _GIVES_WAY: Final = (
-    ("progress", 0),
-    ("learnings", 3),
-    ("commands", 4),
-    ("commitments", 5),
-    ("decisions", 8),
-    ("errors", 1),
-    ("next_steps", 2),
-    ("questions", 5),
-    ("decisions", 3),
-    ("commitments", 0),
+    *(("progress", 0), ("learnings", 3), ("commands", 4), ("commitments", 5), ("decisions", 8)),
+    *(("errors", 1), ("next_steps", 2), ("questions", 5), ("decisions", 3), ("commitments", 0)),
     ("commands", 0),
 )
 """What is left out of a checkpoint that is too large, in this order, and how many stay."""

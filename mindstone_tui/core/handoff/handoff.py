@@ -388,12 +388,9 @@ def digest(letter: Letter) -> str:
 def render(letter: Letter) -> str:
     """The file's text."""
     fields = (
-        f"handoff: {letter.format}",
-        f"session: {_plain(letter.session)}",
-        f"covers: {letter.covers.first}-{letter.covers.last}",
-        f"head: {letter.head}",
-        f"written: {letter.written}",
-        f"trigger: {_plain(letter.trigger)}",
+        *(f"handoff: {letter.format}", f"session: {_plain(letter.session)}"),
+        *(f"covers: {letter.covers.first}-{letter.covers.last}", f"head: {letter.head}"),
+        *(f"written: {letter.written}", f"trigger: {_plain(letter.trigger)}"),
         f"sha256: {letter.sha256}",
     )
     return "\n".join(["---", *fields, "---", letter.body, END, ""])

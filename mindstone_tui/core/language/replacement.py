@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final
 
 import msgspec
@@ -108,22 +108,22 @@ def meant_by(later: str, earlier: Sequence[str]) -> set[int]:
     backend, and does not tell which, none of them.
     """
     found = {at: gone for at, text in enumerate(earlier) if (gone := replaced_in(later, text))}
-    says_which = any(each.search(later.lower()) for each in (*_DENIED, _OF_NO_USE, _NO_MORE))
-    apart = {
-        at
-        for at, gone in found.items()
-        if not says_which
-        and any(_parallel(one, two) for rest in found.values() for one in gone for two in rest)
-    }
-    return found.keys() - apart
+    if any(each.search(later.lower()) for each in (*_DENIED, _OF_NO_USE, _NO_MORE)):
+        return {*found}  # it says which
+    every = [one for gone in found.values() for one in gone]
+    clear = (at for at, gone in found.items() if not _parallel(gone, every))
+    return {*clear}
 
 
-def _parallel(one: str, other: str) -> bool:
-    """Whether two statements say the same of different things."""
-    mine, its = _words(one), _words(other)
-    labels = (mine.labels - its.labels) and (its.labels - mine.labels)
-    counted = mine.counted and its.counted and mine.counted.isdisjoint(its.counted)
-    return bool(labels or counted) or _of_others(one, other)
+def _parallel(some: Sequence[str], every: Sequence[str]) -> bool:
+    """Whether statements say the same of other things than some of all do."""
+    for one, other in product(some, every):
+        mine, its = _words(one), _words(other)
+        labels = (mine.labels - its.labels) and (its.labels - mine.labels)
+        counted = mine.counted and its.counted and mine.counted.isdisjoint(its.counted)
+        if labels or counted or _of_others(one, other):
+            return True
+    return False
 
 
 def _states(sentence: str) -> bool:

@@ -36,24 +36,12 @@ if TYPE_CHECKING:
     from mindstone_tui.core.session.services import SessionServices
 
 SHIPPED: Final = (
-    "app:AppFeature",
-    "jobs:JobsFeature",
-    "undo:UndoFeature",
-    "working_set:WindowFeature",
-    "standing_files:StandingFeature",
-    "toolbox:ToolboxFeature",
-    "hook_files:HooksFeature",
-    "prompt_files:PromptFilesFeature",
-    "tasks:TasksFeature",
-    "plans:PlansFeature",
-    "rules:RulesFeature",
-    "memory:MemoryFeature",
-    "recall:RecallFeature",
-    "handoffs:HandoffsFeature",
-    "health:HealthFeature",
-    "review:ReviewFeature",
-    "delegation:DelegationFeature",
-    "sessions:SessionsFeature",
+    *("app:AppFeature", "jobs:JobsFeature", "undo:UndoFeature", "working_set:WindowFeature"),
+    *("standing_files:StandingFeature", "toolbox:ToolboxFeature", "hook_files:HooksFeature"),
+    *("prompt_files:PromptFilesFeature", "tasks:TasksFeature", "plans:PlansFeature"),
+    *("rules:RulesFeature", "memory:MemoryFeature", "recall:RecallFeature"),
+    *("handoffs:HandoffsFeature", "health:HealthFeature", "review:ReviewFeature"),
+    *("delegation:DelegationFeature", "sessions:SessionsFeature"),
 )
 """Every feature of this program, as `module:Class` of `core/features/`.
 

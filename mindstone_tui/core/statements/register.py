@@ -63,9 +63,10 @@ def advance(register: Register, utterances: Iterable[statement.Utterance]) -> Re
             if standing.has_said(found):
                 continue
             new = _pointed(found, recent) if found.kind == "correction" else found
-            gone = [at for at, one in standing.related_to(new) if replaces(new, one)]
-            if unclear := _unclear(new, {at: standing.at(at).words for at in gone}):
-                gone = [at for at in gone if at not in unclear]
+            denied = {at: one.words for at, one in standing.related_to(new) if replaces(new, one)}
+            unclear = _unclear(new, denied)
+            gone = [at for at in denied if at not in unclear]
+            if unclear:
                 new = msgspec.structs.replace(new, corrects=None, old="")
             if superseded := [standing.remove(at) for at in gone]:
                 new = msgspec.structs.replace(new, supersedes=tuple(one.at for one in superseded))
@@ -188,9 +189,6 @@ class _Standing:
 
     def all(self) -> tuple[statement.Statement, ...]:
         return tuple(self._by_number.values())
-
-    def at(self, number: int) -> statement.Statement:
-        return self._by_number[number]
 
     def has_said(self, new: statement.Statement) -> bool:
         return _as_said(new) in self._said

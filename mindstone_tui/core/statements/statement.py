@@ -14,13 +14,7 @@ StatementKind = Literal[
 ]
 
 KINDS: Final[tuple[StatementKind, ...]] = (
-    "rule",
-    "correction",
-    "memory",
-    "preference",
-    "decision",
-    "question",
-    "commitment",
+    *("rule", "correction", "memory", "preference", "decision", "question", "commitment"),
 )
 """In the order in which they are kept when room is short."""
 NEVER_DROPPED: Final = frozenset({"rule", "correction", "memory"})
