@@ -19,13 +19,12 @@ from typing import Final
 import msgspec
 
 from mindstone_tui import api
-from mindstone_tui.core import entries, transcript
+from mindstone_tui.core import entries, paths, transcript
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries.conversation import AssistantMessage, ClientMatched
 from mindstone_tui.core.errors import CLIENT_GONE, MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.events.narrate import describe
-from mindstone_tui.core.paths import SessionKey, free_name
 from mindstone_tui.core.session.options import Guest
 from mindstone_tui.core.text import added_around
 from mindstone_tui.servers import match, wire
@@ -285,7 +284,7 @@ class Gateway(msgspec.Struct, eq=False):
         self, asked: wire.ClientRequest, named: str, folder: Path | None, marks: list[str]
     ) -> str:
         if named:
-            return str(SessionKey.parse(named))
+            return str(paths.SessionKey.parse(named))
         if asked.previous:
             return self._session_of(asked.previous)
         default = str(self._home.key("", folder))
@@ -295,22 +294,22 @@ class Gateway(msgspec.Struct, eq=False):
             record = self._record(default)
             if record is not None and match.count_known(marks, record.messages) == len(marks):
                 return default
-        return str(SessionKey.parse(f"api-{match.digest(marks[:2])[:12]}"))
+        return str(paths.SessionKey.parse(f"api-{match.digest(marks[:2])[:12]}"))
 
     def _session_of(self, response: str) -> str:
         try:
             padded = response.removeprefix("resp_").upper()
             told = base64.b32hexdecode(padded + "=" * (-len(padded) % 8)).decode()
-            session = str(SessionKey.parse(told.split("\n")[0]))
+            session = str(paths.SessionKey.parse(told.split("\n")[0]))
         except (binascii.Error, UnicodeDecodeError, MindstoneError):
             raise UsageError(f"There is no response {response}.", "Send the whole input.") from None
-        if not self._home.places.session(SessionKey.parse(session)).transcript.exists():
-            raise NoSuchSession(SessionKey.parse(session))
+        if not self._home.places.session(paths.SessionKey.parse(session)).transcript.exists():
+            raise NoSuchSession(paths.SessionKey.parse(session))
         return session
 
     def _record(self, key: str) -> match.Record | None:
         """The session's messages by their marks, up to now; None when there is no session."""
-        places = self._home.places.session(SessionKey.parse(key))
+        places = self._home.places.session(paths.SessionKey.parse(key))
         if not places.transcript.exists():
             return None
         if key not in self._records:
@@ -407,8 +406,8 @@ class Gateway(msgspec.Struct, eq=False):
     async def _fork(self, room: Room, key: str, planned: match.Plan) -> str:
         """Another session from an earlier turn, because others have spoken in this one since."""
         taken = {each.key.main for each in self._home.places.sessions()}
-        main = free_name(f"{SessionKey.parse(key).main}-fork", taken)
-        name = str(SessionKey.parse(main))
+        main = paths.free_name(f"{paths.SessionKey.parse(key).main}-fork", taken)
+        name = str(paths.SessionKey.parse(main))
         if planned.to_turn > 0:
             ended = await room.command(f"/fork {name} turn {planned.to_turn}")
             if not ended.ok:
@@ -436,7 +435,7 @@ class Gateway(msgspec.Struct, eq=False):
 
     def _client_calls(self, run: Run, entry: str) -> tuple[entries.ToolCall, ...]:
         """The calls of an answer that run at the client."""
-        key = SessionKey.parse(run.room.conversation.session)
+        key = paths.SessionKey.parse(run.room.conversation.session)
         with transcript.History(self._home.places.session(key)) as history:
             line: entries.Line = history.whole(history.find(entry))
         if not isinstance(line.entry, AssistantMessage):

@@ -11,11 +11,10 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import paths, patterns
+from mindstone_tui.core import errors, paths, patterns
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context import summary_call, window_view
 from mindstone_tui.core.entries import Entry, Line, derived, standings, window
-from mindstone_tui.core.errors import ContinuityError, MindstoneError, ToolError
 from mindstone_tui.core.events.narrate_entry import decided
 from mindstone_tui.core.language.replacement import meant_by, replaces, says_more
 from mindstone_tui.core.language.sentences import parts_of
@@ -33,8 +32,7 @@ from mindstone_tui.core.memory.proposals import (
 from mindstone_tui.core.statements.recogniser import recognise
 from mindstone_tui.core.statements.statement import Utterance
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
-from mindstone_tui.core.transcript import History, Transcript
-from mindstone_tui.core.transcript.reader import rewinds_of
+from mindstone_tui.core.transcript import History, Transcript, reader
 
 LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""
@@ -113,7 +111,7 @@ class RecentHistory:
 def waiting_in(places: paths.SessionPlaces) -> list[ProposalState]:
     """Proposals of a session on disk that nobody has decided about, and no rewind took back."""
     kinds = ("memory_proposed", "memory_decided", "rewound", "restored")
-    with contextlib.suppress(MindstoneError), History(places) as history:
+    with contextlib.suppress(errors.MindstoneError), History(places) as history:
         lines = standings.not_rewound(history.newest(kinds, LOOKED_BACK))
         found = proposals.proposals_of(reversed(lines)).values()
         return [one for one in found if not one.decision]
@@ -124,7 +122,7 @@ def body_of(one: ProposalState) -> str:
     """The words that a proposal would have remembered."""
     try:
         return parse(one.after or one.entry.after).body
-    except ContinuityError:
+    except errors.ContinuityError:
         return one.entry.after
 
 
@@ -246,7 +244,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
                 stays = (row for row in old.split("\n") if not replaces(said, row))
                 name, body = one_line(said, _NAME_LENGTH), "\n".join([*stays, said.strip()])
                 draft = ProposalDraft(kind=memory.kind, name=name, text=body, file=file)
-                with contextlib.suppress(ContinuityError):
+                with contextlib.suppress(errors.ContinuityError):
                     why = f"corrected in line {line.seq}"
                     written.append(self.propose(draft, (line.seq,), by=by, why=why)[0])
         return written
@@ -322,7 +320,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         live = read_shelf(self.agent).live
         known = {one.memory.name.casefold(): one for one in live} | {one.file: one for one in live}
         if (found := known.get(name.casefold())) is None:
-            raise ContinuityError(f"There is no memory {name}.", "/memory lists them.")
+            raise errors.ContinuityError(f"There is no memory {name}.", "/memory lists them.")
         credit(self.agent, found.file, now=stamp(self.clock()), prevented=True)
         self.prevented.add(found.file)
         return found.memory.name
@@ -353,7 +351,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
     ) -> tuple[Line, Proposal]:
         """Propose a memory; it is on disk as a proposal, and nowhere else."""
         if by == "model" and not self._context.settings.memory.propose:
-            raise ContinuityError(
+            raise errors.ContinuityError(
                 "Models may not propose memories here.", "memory.propose switches it on."
             )
         made = self._made(draft, sources, by=by, why=why)
@@ -380,11 +378,11 @@ class Memories(msgspec.Struct, dict=True, eq=False):
             name = _TO_REMEMBER.sub("", words).strip(" .!:") or words
             if stopwords().issuperset(tokens_of(name.lower())):
                 continue  # "remember it" says nothing by itself
-            with contextlib.suppress(ToolError):
+            with contextlib.suppress(errors.ToolError):
                 lines.append(self.take_note("learnings", name, by="person"))
             if not self.knows(words):
                 draft = ProposalDraft(kind="fact", name=one_line(name, _NAME_LENGTH), text=words)
-                with contextlib.suppress(ContinuityError):
+                with contextlib.suppress(errors.ContinuityError):
                     lines.append(self.propose(draft, (asked.seq,), by="person", why=_ASKED_FOR)[0])
         return lines
 
@@ -420,7 +418,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         """Record a person's word, then do what it says."""
         standing = self.proposals.get(proposal)
         if standing is None:
-            raise ContinuityError(
+            raise errors.ContinuityError(
                 f"There is no proposal {proposal}.", "/memory lists what is proposed."
             )
         self._check_undecided(standing, decision)
@@ -457,7 +455,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
                 case derived.MemoryDecided(proposal=name, by=proposals.PERSON) as given:
                     if name == standing.entry.proposal:
                         where = decided(line.channel, given.how, given.seen)
-                        raise ContinuityError(
+                        raise errors.ContinuityError(
                             f"The proposal {name} was already {given.decision}, {where}.",
                             "Nothing was changed by this.",
                         )
@@ -471,7 +469,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         corrected = [one.entry.sources for one in self.proposals.values() if one.corrects]
         with self._context.transcript.history() as history:
             read = window_view.reader(history)
-            head, rewinds = history.head.seq, rewinds_of(history)
+            head, rewinds = history.head.seq, reader.rewinds_of(history)
 
             def counting(first: int) -> Iterator[Line]:
                 # What a fork took along is reviewed where it was said.

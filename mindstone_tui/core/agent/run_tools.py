@@ -11,12 +11,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core import events
+from mindstone_tui.core import errors, events
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep
-from mindstone_tui.core.entries import Line, ToolCall, conversation
-from mindstone_tui.core.entries.derived import RuleFired
-from mindstone_tui.core.errors import EntryNotSaved, Interrupted, MindstoneError, ToolError
+from mindstone_tui.core.entries import Line, ToolCall, conversation, derived
 from mindstone_tui.core.events import from_entry, narrate_entry
 from mindstone_tui.core.text import exact, fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
@@ -178,7 +176,7 @@ class _Use(msgspec.Struct):
         where = context.tool_context(call.id)
         try:
             approval = prepare(tool, call.id, call.arguments, where)
-        except ToolError as error:
+        except errors.ToolError as error:
             subject = subject_of(tool, call.arguments)
             why = error.sentence
             finding = one_line(f"{subject}: {why}", 160)
@@ -268,7 +266,7 @@ class _Use(msgspec.Struct):
     def _heed(self, wanted: _Call, answer: events.Answer) -> Iterator[events.AnyEvent]:
         """Record what a person said; after a yes the call is permitted."""
         if answer.stops:
-            raise Interrupted(answer.why)
+            raise errors.Interrupted(answer.why)
         if not answer.allowed:
             by = conversation.NOBODY if answer.how == conversation.NOBODY else "person"
             yield self._refused(by, answer.why or "The person said no.")
@@ -334,9 +332,9 @@ class _Use(msgspec.Struct):
                     tool, approval, told, redactor=context.redactor, nonce=fresh_nonce()
                 )
                 outcome.append(result)
-            except EntryNotSaved:
+            except errors.EntryNotSaved:
                 raise
-            except MindstoneError as error:
+            except errors.MindstoneError as error:
                 outcome.append(_failed(error.sentence))
             except Exception as error:  # a bug in a tool is the tool's failure, not the turn's
                 context.report_bug(error)
@@ -424,7 +422,7 @@ async def ask_beside(
         stopped = conversation.ToolAnswered(
             call=question.call, allowed=False, why=f"The {asker} was stopped."
         )
-        with contextlib.suppress(EntryNotSaved):
+        with contextlib.suppress(errors.EntryNotSaved):
             context.window.record(stopped, turn)
         raise
     context.tell(
@@ -490,9 +488,9 @@ def _failed(why: str, status: conversation.ToolStatus = "error") -> ToolResult:
     return ToolResult(text=why, status=status, finding=one_line(why, 160))
 
 
-def _fired(call: ToolCall, decision: Decision) -> RuleFired:
+def _fired(call: ToolCall, decision: Decision) -> derived.RuleFired:
     verdict: Literal["ask", "deny"] = "deny" if decision.verdict == "refuse" else "ask"
-    return RuleFired(number=int(decision.rule), call=call.id, verdict=verdict)
+    return derived.RuleFired(number=int(decision.rule), call=call.id, verdict=verdict)
 
 
 def _declined(by: str, why: str) -> str:

@@ -17,8 +17,7 @@ from mindstone_tui.core.context.measure import ComponentName, Measured, Piece
 from mindstone_tui.core.context.messages import Key, said
 from mindstone_tui.core.context.messages import head as head_of
 from mindstone_tui.core.context.policies import Scored, text_of
-from mindstone_tui.core.entries import Line, ToolSchema, conversation, derived
-from mindstone_tui.core.entries.base import MORE_TOOLS
+from mindstone_tui.core.entries import Line, ToolSchema, base, conversation, derived
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.numbers import tokens
 from mindstone_tui.core.text import as_written, one_line, plural
@@ -374,7 +373,7 @@ class _Account:
     def _acting(self) -> Iterator[str]:
         """What the shares that are full do about it, a few words each."""
         results = next(share for share in self.shares if share.name == "tool_results")
-        if any(tool.name == MORE_TOOLS for tool in self.view.fold.tools):
+        if any(tool.name == base.MORE_TOOLS for tool in self.view.fold.tools):
             yield "tools: the least used come on demand"
         if results.tokens > results.hard:
             yield "results: pinned and newest stay whole"

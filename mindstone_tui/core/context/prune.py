@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.context import budget, measure, messages, trim, watch
+from mindstone_tui.core.context import budget, measure, messages, policies, trim, watch
 from mindstone_tui.core.context.exchanges import (
     RECENT,
     Exchange,
@@ -23,7 +23,6 @@ from mindstone_tui.core.context.exchanges import (
     read_again,
 )
 from mindstone_tui.core.context.fold import single, without
-from mindstone_tui.core.context.policies import Scored
 from mindstone_tui.core.context.report import Marks
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, proven
@@ -39,9 +38,9 @@ _GAPS_SAID: Final = 6
 TrimTrigger = Literal["trim", "share", "pressure", "manual", "cascade"]
 
 
-def next_batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
+def next_batch(ranked: Iterable[policies.Scored], excess: int) -> list[policies.Scored]:
     """The first candidates whose leaving frees `excess`; never one more than needed."""
-    taken: list[Scored] = []
+    taken: list[policies.Scored] = []
     for scored in ranked:
         if excess <= 0:
             break
@@ -51,7 +50,7 @@ def next_batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
 
 
 def departure(
-    unit: Exchange, scored: Scored | None, receipt: window.Receipt | None, why: str = ""
+    unit: Exchange, scored: policies.Scored | None, receipt: window.Receipt | None, why: str = ""
 ) -> window.Left:
     """The record of one exchange that leaves."""
     return window.Left(
@@ -377,7 +376,7 @@ def _placeholders(
     live: LiveWindow,
     call: Call,
     measured: measure.Measured,
-    ranked: Sequence[Scored],
+    ranked: Sequence[policies.Scored],
     results: Sequence[tuple[Line, int]],
     excess: float = math.inf,
 ) -> list[window.Trimmed]:
@@ -466,7 +465,7 @@ async def prune_ranked(
     target: int,
     trigger: str,
     *,
-    ranked: Sequence[Scored] | None = None,
+    ranked: Sequence[policies.Scored] | None = None,
 ) -> Pruned:
     """Let exchanges leave in the policy's order until `target` is reached, each with its receipt.
 

@@ -10,16 +10,13 @@ import msgspec
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import now, stamp
-from mindstone_tui.core.context import plan, summary_call
+from mindstone_tui.core.context import plan, policies, summary_call, window_view
 from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
 from mindstone_tui.core.context.modes import NOTHING_TO_GAIN
-from mindstone_tui.core.context.policies import text_of
-from mindstone_tui.core.context.window_view import reader
 from mindstone_tui.core.entries import Line, derived
 from mindstone_tui.core.entries.standings import not_rewound, superseded_in
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
-from mindstone_tui.core.events import AnyEvent, CommandPrinted
-from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, from_entry
 from mindstone_tui.core.features.tasks import Tasks, TasksFeature
 from mindstone_tui.core.handoff import handoff, handoff_store
 from mindstone_tui.core.rules.book import RuleBook
@@ -220,10 +217,10 @@ class HandoffsFeature(features.Feature):
         rules = RuleBook(self.session.home).standing(str(self.session.cwd), str(self.session.key))
         with context.transcript.history() as history:
             first = max(history.head.seq - compactions.LISTED, 0)
-            said = not_rewound(reader(history)(first, history.head.seq))
+            said = not_rewound(window_view.reader(history)(first, history.head.seq))
         precious = compactions.precious_in(said, {one.number: one.words for one in rules})
         shown = fold.placed(model=context.model, turn=fold.turn)
-        texts = [one.text or text_of(one.line) for one in shown if one.line is not None]
+        texts = [one.text or policies.text_of(one.line) for one in shown if one.line is not None]
         carried = "\n".join([fold.head_text(), *texts])
         entry, _ = compactions.certify("mindstone", precious, carried, 0)
         return [context.window.record(entry, context.transcript.last_turn)]
@@ -243,7 +240,7 @@ class HandoffsFeature(features.Feature):
             raise NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
         lines = await plan.make_room_by(self.context.window, self.session.modes.compact)
         certified = self._certified(lines)
-        for event in announcements(*lines):
+        for event in from_entry.announcements(*lines):
             yield event
         outcome = self.session.modes.last_chain
         if any(line.kind == "summary_derived" for line in lines):
@@ -288,7 +285,7 @@ class HandoffsFeature(features.Feature):
             line = await self.handoffs.write(
                 "asked", prose_by=self.session.modes.ask if how.strip() == "prose" else None
             )
-            for event in announcements(line):
+            for event in from_entry.announcements(line):
                 yield event
             assert isinstance(line.entry, derived.HandoffWritten)
             path = line.entry.path

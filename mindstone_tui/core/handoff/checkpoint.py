@@ -16,13 +16,11 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.context.extract import BINDING, folded
-from mindstone_tui.core.entries import Line, Part, derived
+from mindstone_tui.core.entries import Line, Part, conversation, derived
 from mindstone_tui.core.entries.actions import actions_of, plan_in
-from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
 from mindstone_tui.core.entries.provenance import is_imported, is_quotation, quoted
 from mindstone_tui.core.handoff.environment import Environment
-from mindstone_tui.core.language import clause, intent, lists
-from mindstone_tui.core.language.replacement import says_more
+from mindstone_tui.core.language import clause, intent, lists, replacement
 from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import recogniser, statement
@@ -242,9 +240,9 @@ def advance(checkpoint: Checkpoint, lines: Iterable[Line]) -> Checkpoint:
 def _utterance(line: Line) -> statement.Utterance | None:
     said = partial(statement.Utterance, line=line.seq, turn=line.turn, imported=is_imported(line))
     match line.entry:
-        case UserMessage(text=text):
+        case conversation.UserMessage(text=text):
             return said(speaker="user", text=text)
-        case AssistantMessage(text=text) if text.strip():
+        case conversation.AssistantMessage(text=text) if text.strip():
             return said(speaker="assistant", text=text)
     return None
 
@@ -317,15 +315,15 @@ class _Work:
             case derived.MemoryDecided(decision="edited", words=words, instead=old) if old:
                 self._not_kept(old, "memory")
                 self._add("memory", words, line)
-            case UserMessage(text=text):
+            case conversation.UserMessage(text=text):
                 self._hear(line)
                 self._state = _asked(state, text, line)
-            case AssistantMessage(text=text, calls=calls):
+            case conversation.AssistantMessage(text=text, calls=calls):
                 self._hear(line)
                 state = _with_subtasks(state, _checklist(text, line))
                 state = _with_plan(state, [one for call in calls for one in plan_in(call)], line)
                 self._state = state if calls or not text.strip() else _answered(state, text, line)
-            case AssistantPartial(text=text) if text.strip():
+            case conversation.AssistantPartial(text=text) if text.strip():
                 self._state = _cut_off(state, text, line)
             case derived.SummaryDerived():
                 self._state = msgspec.structs.replace(state, summary=line.seq)
@@ -388,7 +386,7 @@ class _Work:
 
 def _is_retired(one: statement.Statement, gone: Collection[str]) -> bool:
     """Whether a line that corrects says so of a task's own rule: nothing else makes it go away."""
-    return one.is_of_task and bool(gone) and not says_more(one.words, gone)
+    return one.is_of_task and bool(gone) and not replacement.says_more(one.words, gone)
 
 
 _KIND_OF_NOTE: Final[dict[str, statement.StatementKind]] = {

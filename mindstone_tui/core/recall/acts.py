@@ -15,9 +15,8 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from mindstone_tui.core.entries import Line, ToolCall
+from mindstone_tui.core.entries import Line, ToolCall, conversation
 from mindstone_tui.core.entries.actions import PATCHED, Action, done, kind_of
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.entries.store import FilesChanged
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.patterns import pattern_of
@@ -104,9 +103,9 @@ class Doings(msgspec.Struct, eq=False):
         entry = line.entry
         if line.parent:
             return []
-        if isinstance(entry, AssistantMessage):
+        if isinstance(entry, conversation.AssistantMessage):
             self._asked |= {call.id: call for call in entry.calls}
-        elif isinstance(entry, ToolReturned) and entry.call in self._asked:
+        elif isinstance(entry, conversation.ToolReturned) and entry.call in self._asked:
             found = done(self._asked.pop(entry.call), entry, line)
             known = [each for each in found if each.kind != "other"]
             return [(each, line.ts) for act in known for each in (act, *_patched_by(act))]

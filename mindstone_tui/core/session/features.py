@@ -25,8 +25,7 @@ import msgspec
 
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.cascade import Apply, StepName
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
+from mindstone_tui.core.entries import Line, derived
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, UnknownName, UsageError
 from mindstone_tui.core.events import AnyEvent, Noticed
 from mindstone_tui.core.plugins import FEATURES, LeftOut, load, loaded
@@ -183,7 +182,7 @@ class Feature:
 
     async def bring(
         self, text: str, share: int, taken: int
-    ) -> MemoryDigested | RecallInjected | None:
+    ) -> derived.MemoryDigested | derived.RecallInjected | None:
         """What the prompts of this turn end with, in `share` tokens of which some are taken."""
         del text, share, taken
         return None

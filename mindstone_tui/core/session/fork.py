@@ -22,8 +22,7 @@ from mindstone_tui.core.context.plan import plans_of_turn
 from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.context.window_view import fold_at, reader
 from mindstone_tui.core.disk import REAL
-from mindstone_tui.core.entries import Draft, Line, Unknown, conversation, derived
-from mindstone_tui.core.entries.standings import Rewinds
+from mindstone_tui.core.entries import Draft, Line, Unknown, conversation, derived, standings
 from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.entries.window import (
     Forked,
@@ -37,8 +36,7 @@ from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
 from mindstone_tui.core.memory.notes import recent_notes
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.tokens import rough_count
-from mindstone_tui.core.transcript import History, Transcript
-from mindstone_tui.core.transcript.history_store import HistoryStore
+from mindstone_tui.core.transcript import History, Transcript, history_store
 from mindstone_tui.core.transcript.reader import rewinds_of
 
 _AT: Final = "@"
@@ -57,7 +55,7 @@ def fork_session(
     history: History,
     child: SessionPlaces,
     turn: int | None,
-    upstream: HistoryStore | None = None,
+    upstream: history_store.HistoryStore | None = None,
     *,
     noted: bool = True,
 ) -> None:
@@ -291,7 +289,7 @@ def _work_under_way(history: History, window: Sequence[Line], through: int) -> l
     kinds = {kind.__struct_config__.tag: kind for kind in (*_WORK, derived.TaskDone, *_AROUND)}
     newest = history.newest([str(tag) for tag in kinds], history.head.seq + 1)
     known = [line for line in newest if line.seq <= through]
-    rewinds = Rewinds(known)
+    rewinds = standings.Rewinds(known)
     # A verdict goes with the turn in which it was made: what it let go holds again.
     judged = [line for line in known if isinstance(line.entry, derived.StatementSuperseded)]
     gone = {line.seq for line in judged if rewinds.of_place(line.seq, line.turn) is not None}

@@ -16,11 +16,10 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import events, numbers
+from mindstone_tui.core import errors, events, numbers
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import LeftQuestion, asked_before
 from mindstone_tui.core.entries import Line, conversation
-from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
 from mindstone_tui.core.events import Answer, AnyEvent, from_entry, narrate, narrate_entry
 from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.lease import Lease
@@ -99,7 +98,7 @@ class SharedQuestions:
             line = self._context.window.record(entry)
             self._own.add(line.id)
             return line
-        except EntryNotSaved:
+        except errors.EntryNotSaved:
             # The turn cannot go on, either, and says why; nobody is left waiting.
             self._context.questions.answer(call, answer)
             raise
@@ -191,7 +190,7 @@ class SharedQuestions:
 
     def hand_on(self) -> bool:
         """Leave the question of our turn to others, for this surface closes; False without one."""
-        with contextlib.suppress(MindstoneError):
+        with contextlib.suppress(errors.MindstoneError):
             line = open_questions.left_waiting(self._newest_turn()) if self.waiting else None
             return line is not None and self._context.questions.hand_on(_call_of(line))
         return False
@@ -263,7 +262,7 @@ class SharedQuestions:
         asked = [*(open_questions.question_in(line, lease) for line in lines), *self.open(lease)]
         found = [each for each in asked if mark in ("", each.mark)]
         if mark and not found:
-            raise MindstoneError(TOO_LATE, self._who_was_first(mark))
+            raise errors.MindstoneError(TOO_LATE, self._who_was_first(mark))
         if answer is not None:
             for question in found:
                 hand = self._context.by_hand(question.since)
@@ -314,18 +313,18 @@ class SharedQuestions:
             while (left := self._others_to_answer()) is not None:
                 lease.give_back()
                 if not wait or left.given() is not None:
-                    raise SessionBusy(
+                    raise errors.SessionBusy(
                         f"A turn in {lease.key} was left at a question.",
                         f"Open the session in {left.asked.folder}: it goes on there.",
                     )
                 on_wait()
                 await asyncio.sleep(_LOOK_AGAIN)
                 await lease.take(wait=wait, on_wait=on_wait)
-        except SessionBusy as busy:
+        except errors.SessionBusy as busy:
             self.find()
             for question in self.open(lease)[:1]:
                 told = question.sentence(datetime.now(UTC))
-                raise SessionBusy(f"{busy.what} {told}", question.remedy) from busy
+                raise errors.SessionBusy(f"{busy.what} {told}", question.remedy) from busy
             raise
         finally:
             for task in watch:
@@ -335,7 +334,7 @@ class SharedQuestions:
         """Say each question once, and once more when nobody is left who looks at it."""
         said: set[tuple[str, bool]] = set()
         while True:
-            with contextlib.suppress(MindstoneError):  # the turn that follows says so
+            with contextlib.suppress(errors.MindstoneError):  # the turn that follows says so
                 catch_up()
                 self.find()
             for question in self.open(lease):

@@ -33,8 +33,7 @@ from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent, take_in_rescued
 from mindstone_tui.core.session.tools import Project, ToolRegistry, in_order
 from mindstone_tui.core.text import plural
-from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.history_store import HistoryStore
+from mindstone_tui.core.transcript import History, history_store
 
 FIRST_PICTURE: Final = 1.0
 """Seconds until whoever opened a session sees it: loading a model waits for that."""
@@ -76,7 +75,7 @@ class SessionServices:
         models: SessionModels,
         tools: ToolRegistry,
         project: Project,
-        store: HistoryStore | None,
+        store: history_store.HistoryStore | None,
     ) -> None:
         self.opening = opening
         self.context = context

@@ -15,10 +15,8 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.language import clause, content, sentences
-from mindstone_tui.core.language.replacement import meant_by
+from mindstone_tui.core.language import clause, content, replacement, sentences, words
 from mindstone_tui.core.language.replacement import replaces as denies
-from mindstone_tui.core.language.words import stopwords
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import recogniser, statement
 from mindstone_tui.core.values import Value
@@ -123,7 +121,7 @@ def replaces(new: statement.Statement, old: statement.Statement) -> bool:
 
 def _unclear(new: statement.Statement, old: dict[int, str]) -> set[int]:
     """Of what a statement denies, that among which it does not tell what it means."""
-    meant = meant_by(new.words, [*old.values()])
+    meant = replacement.meant_by(new.words, [*old.values()])
     said = (at for place, at in enumerate(old) if place not in meant)
     return {at for at in said if denies(new.words, old[at])}
 
@@ -150,7 +148,7 @@ def _is_apart(correction: statement.Statement, sentence: str) -> bool:
     said = content.parts(sentence.casefold())
     if not set(correction.rejected).isdisjoint(said.rejected):
         return True
-    mine, theirs = set(correction.slot), set(said.slot) - stopwords()
+    mine, theirs = set(correction.slot), set(said.slot) - words.stopwords()
     return bool(mine - theirs) and bool(theirs - mine) and bool(mine & theirs)
 
 
