@@ -19,25 +19,16 @@ from typing import Final
 import msgspec
 
 from mindstone_tui import api
-from mindstone_tui.core import entries, transcript
+from mindstone_tui.core import entries, paths, transcript
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries.conversation import AssistantMessage, ClientMatched
 from mindstone_tui.core.errors import CLIENT_GONE, MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.events.narrate import describe
-from mindstone_tui.core.paths import SessionKey, free_name
 from mindstone_tui.core.session.options import Guest
 from mindstone_tui.core.text import added_around
-from mindstone_tui.servers import match
+from mindstone_tui.servers import match, wire
 from mindstone_tui.servers.client import NOBODY, Client
-from mindstone_tui.servers.wire import (
-    LONGEST_INSTRUCTIONS,
-    ClientMessage,
-    ClientRequest,
-    Picture,
-    Reply,
-    bounded,
-)
 
 CHANNEL: Final = "gateway"
 DEFAULT_MODEL: Final = "default"
@@ -175,7 +166,7 @@ class Gateway(msgspec.Struct, eq=False):
 
     async def take(
         self,
-        asked: ClientRequest,
+        asked: wire.ClientRequest,
         *,
         session: str = "",
         client: Client = NOBODY,
@@ -190,8 +181,8 @@ class Gateway(msgspec.Struct, eq=False):
         if not asked.messages:
             raise UsageError("There is no message with words in it.", "Send at least one.")
         for message in asked.messages:
-            bounded(message.text)
-        bounded(asked.instructions, "Instructions", LONGEST_INSTRUCTIONS)
+            wire.bounded(message.text)
+        wire.bounded(asked.instructions, "Instructions", wire.LONGEST_INSTRUCTIONS)
         if (waiting := self._waiting_for(asked)) is not None:
             return self._go_on(waiting, asked)
         prior, new = _split(asked.messages)
@@ -224,7 +215,7 @@ class Gateway(msgspec.Struct, eq=False):
             room.turn.release()
             raise
 
-    async def pieces(self, run: Run, reply: Reply) -> AsyncIterator[Piece]:
+    async def pieces(self, run: Run, reply: wire.Reply) -> AsyncIterator[Piece]:
         """A reply as it comes; `reply` is whole when this ends. Raises `TurnFailed`."""
         run.stage += 1
         calls: tuple[entries.ToolCall, ...] = ()
@@ -290,10 +281,10 @@ class Gateway(msgspec.Struct, eq=False):
     # Where a request belongs
 
     def _session_for(
-        self, asked: ClientRequest, named: str, folder: Path | None, marks: list[str]
+        self, asked: wire.ClientRequest, named: str, folder: Path | None, marks: list[str]
     ) -> str:
         if named:
-            return str(SessionKey.parse(named))
+            return str(paths.SessionKey.parse(named))
         if asked.previous:
             return self._session_of(asked.previous)
         default = str(self._home.key("", folder))
@@ -303,22 +294,22 @@ class Gateway(msgspec.Struct, eq=False):
             record = self._record(default)
             if record is not None and match.count_known(marks, record.messages) == len(marks):
                 return default
-        return str(SessionKey.parse(f"api-{match.digest(marks[:2])[:12]}"))
+        return str(paths.SessionKey.parse(f"api-{match.digest(marks[:2])[:12]}"))
 
     def _session_of(self, response: str) -> str:
         try:
             padded = response.removeprefix("resp_").upper()
             told = base64.b32hexdecode(padded + "=" * (-len(padded) % 8)).decode()
-            session = str(SessionKey.parse(told.split("\n")[0]))
+            session = str(paths.SessionKey.parse(told.split("\n")[0]))
         except (binascii.Error, UnicodeDecodeError, MindstoneError):
             raise UsageError(f"There is no response {response}.", "Send the whole input.") from None
-        if not self._home.places.session(SessionKey.parse(session)).transcript.exists():
-            raise NoSuchSession(SessionKey.parse(session))
+        if not self._home.places.session(paths.SessionKey.parse(session)).transcript.exists():
+            raise NoSuchSession(paths.SessionKey.parse(session))
         return session
 
     def _record(self, key: str) -> match.Record | None:
         """The session's messages by their marks, up to now; None when there is no session."""
-        places = self._home.places.session(SessionKey.parse(key))
+        places = self._home.places.session(paths.SessionKey.parse(key))
         if not places.transcript.exists():
             return None
         if key not in self._records:
@@ -336,10 +327,10 @@ class Gateway(msgspec.Struct, eq=False):
     def _begin(
         self,
         room: Room,
-        asked: ClientRequest,
+        asked: wire.ClientRequest,
         planned: match.Plan,
-        prior: tuple[ClientMessage, ...],
-        new: ClientMessage,
+        prior: tuple[wire.ClientMessage, ...],
+        new: wire.ClientMessage,
         marks: list[str],
     ) -> Run:
         run = Run(room, match.digest(marks[:1]))
@@ -363,7 +354,7 @@ class Gateway(msgspec.Struct, eq=False):
         room.run = run
         return run
 
-    def _waiting_for(self, asked: ClientRequest) -> Run | None:
+    def _waiting_for(self, asked: wire.ClientRequest) -> Run | None:
         """The turn that waits for results that this request brings."""
         brought = {message.call for message in asked.messages if message.role == "tool"}
         return next(
@@ -375,14 +366,14 @@ class Gateway(msgspec.Struct, eq=False):
             None,
         )
 
-    def _go_on(self, run: Run, asked: ClientRequest) -> Run:
+    def _go_on(self, run: Run, asked: wire.ClientRequest) -> Run:
         """Hand a client's results in; what it says besides steers the turn."""
         wanted = run.waits_for
         run.go_on()
         run.room.guest.sampling = asked.sampling
         given: set[str] = set()
         trailing = ""
-        shown: list[Picture] = []
+        shown: list[wire.Picture] = []
         for message in asked.messages:
             if message.role == "tool" and message.call in wanted:
                 text = message.text or ("(a picture)" if message.pictures else "")
@@ -396,7 +387,9 @@ class Gateway(msgspec.Struct, eq=False):
         for call in wanted - given:
             run.room.guest.hand_in(call, "The client told of no result.", failed=True)
         # A tool's result is words; its pictures follow as the next thing that is said.
-        images = _kept(run.room.conversation, ClientMessage(role="user", pictures=tuple(shown)))
+        images = _kept(
+            run.room.conversation, wire.ClientMessage(role="user", pictures=tuple(shown))
+        )
         if trailing or images:
             text = trailing or "The pictures of these results."
             note, words, after = added_around(text)
@@ -413,8 +406,8 @@ class Gateway(msgspec.Struct, eq=False):
     async def _fork(self, room: Room, key: str, planned: match.Plan) -> str:
         """Another session from an earlier turn, because others have spoken in this one since."""
         taken = {each.key.main for each in self._home.places.sessions()}
-        main = free_name(f"{SessionKey.parse(key).main}-fork", taken)
-        name = str(SessionKey.parse(main))
+        main = paths.free_name(f"{paths.SessionKey.parse(key).main}-fork", taken)
+        name = str(paths.SessionKey.parse(main))
         if planned.to_turn > 0:
             ended = await room.command(f"/fork {name} turn {planned.to_turn}")
             if not ended.ok:
@@ -442,7 +435,7 @@ class Gateway(msgspec.Struct, eq=False):
 
     def _client_calls(self, run: Run, entry: str) -> tuple[entries.ToolCall, ...]:
         """The calls of an answer that run at the client."""
-        key = SessionKey.parse(run.room.conversation.session)
+        key = paths.SessionKey.parse(run.room.conversation.session)
         with transcript.History(self._home.places.session(key)) as history:
             line: entries.Line = history.whole(history.find(entry))
         if not isinstance(line.entry, AssistantMessage):
@@ -451,7 +444,7 @@ class Gateway(msgspec.Struct, eq=False):
         return tuple(call for call in line.entry.calls if call.name in names)
 
 
-def _kept(conversation: api.Conversation, message: ClientMessage) -> tuple[entries.Image, ...]:
+def _kept(conversation: api.Conversation, message: wire.ClientMessage) -> tuple[entries.Image, ...]:
     """A message's pictures and sounds, each in the session's own keeping."""
     return tuple(
         conversation.keep(picture.data, f"picture-{number}")
@@ -460,7 +453,7 @@ def _kept(conversation: api.Conversation, message: ClientMessage) -> tuple[entri
     )
 
 
-def _check_pictures(conversation: api.Conversation, message: ClientMessage) -> None:
+def _check_pictures(conversation: api.Conversation, message: wire.ClientMessage) -> None:
     """Refuse what the model could not be shown: its answer would be about nothing."""
     for number, picture in enumerate(message.pictures, 1):
         if picture.url:
@@ -471,7 +464,9 @@ def _check_pictures(conversation: api.Conversation, message: ClientMessage) -> N
         conversation.check_taken(picture.data, f"picture-{number}")
 
 
-def _split(messages: tuple[ClientMessage, ...]) -> tuple[tuple[ClientMessage, ...], ClientMessage]:
+def _split(
+    messages: tuple[wire.ClientMessage, ...],
+) -> tuple[tuple[wire.ClientMessage, ...], wire.ClientMessage]:
     """The past and what is new: the last message of the person, or results nobody waits for."""
     last = messages[-1]
     if last.role == "user":
@@ -479,7 +474,7 @@ def _split(messages: tuple[ClientMessage, ...]) -> tuple[tuple[ClientMessage, ..
     brought = [message for message in messages if message.role == "tool"]
     if last.role == "tool":
         told = "\n\n".join(f"Result of {one.call}:\n{one.text}" for one in brought[-8:])
-        return messages[:-1], ClientMessage(role="user", text=told)
+        return messages[:-1], wire.ClientMessage(role="user", text=told)
     raise UsageError("The last message is the assistant's.", "End with what is asked.")
 
 

@@ -11,13 +11,12 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import paths, patterns
+from mindstone_tui.core import errors, paths, patterns
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context import summary_call, window_view
 from mindstone_tui.core.entries import Entry, Line, derived, standings, window
-from mindstone_tui.core.errors import ContinuityError, MindstoneError, ToolError
 from mindstone_tui.core.events.narrate_entry import decided
-from mindstone_tui.core.language.replacement import replaces
+from mindstone_tui.core.language.replacement import meant_by, replaces, says_more
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import plain_words, stopwords, tokens_of
 from mindstone_tui.core.memory import consolidation, notes, proposals
@@ -33,26 +32,15 @@ from mindstone_tui.core.memory.proposals import (
 from mindstone_tui.core.statements.recogniser import recognise
 from mindstone_tui.core.statements.statement import Utterance
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
-from mindstone_tui.core.transcript import History, Transcript
-from mindstone_tui.core.transcript.reader import rewinds_of
+from mindstone_tui.core.transcript import History, Transcript, reader
 
 LOOKED_BACK: Final = 20_000
 """Lines from the end of history in which measures, notes and open proposals are looked for."""
 _KEPT: Final = (
-    window.HealthMeasured,
-    derived.SummaryJudged,
-    derived.NoteTaken,
-    derived.StatementSuperseded,
-    derived.MemoryProposed,
-    derived.MemoryDecided,
-    derived.StandingInstructionOffered,
-    derived.OfferAnswered,
-    derived.TaskStarted,
-    derived.TaskDone,
-    derived.TodoChanged,
-    derived.PlanChanged,
-    window.Rewound,
-    window.Restored,
+    *(window.HealthMeasured, derived.SummaryJudged, derived.NoteTaken, derived.StatementSuperseded),
+    *(derived.MemoryProposed, derived.MemoryDecided, derived.StandingInstructionOffered),
+    *(derived.OfferAnswered, derived.TaskStarted, derived.TaskDone, derived.TodoChanged),
+    *(derived.PlanChanged, window.Rewound, window.Restored),
 )
 """Kinds of lines that measures, notes, proposals and the task are made from."""
 
@@ -123,7 +111,7 @@ class RecentHistory:
 def waiting_in(places: paths.SessionPlaces) -> list[ProposalState]:
     """Proposals of a session on disk that nobody has decided about, and no rewind took back."""
     kinds = ("memory_proposed", "memory_decided", "rewound", "restored")
-    with contextlib.suppress(MindstoneError), History(places) as history:
+    with contextlib.suppress(errors.MindstoneError), History(places) as history:
         lines = standings.not_rewound(history.newest(kinds, LOOKED_BACK))
         found = proposals.proposals_of(reversed(lines)).values()
         return [one for one in found if not one.decision]
@@ -134,7 +122,7 @@ def body_of(one: ProposalState) -> str:
     """The words that a proposal would have remembered."""
     try:
         return parse(one.after or one.entry.after).body
-    except ContinuityError:
+    except errors.ContinuityError:
         return one.entry.after
 
 
@@ -200,8 +188,16 @@ class Memories(msgspec.Struct, dict=True, eq=False):
 
     @property
     def waiting(self) -> tuple[ProposalState, ...]:
-        """Proposals that nobody has decided about."""
-        return tuple(one for one in self.proposals.values() if not one.decision)
+        """Proposals that nobody has decided about, and whose words were not corrected since."""
+        found = [one for one in self.proposals.values() if not one.decision]
+        return tuple(one for one in found if not self._is_corrected(one))
+
+    def _is_corrected(self, one: ProposalState) -> bool:
+        gone: set[str] = set()
+        for entry in (line.entry for line in self.past.lines):
+            if isinstance(entry, derived.StatementSuperseded):
+                gone.update(entry.words if entry.statement in one.entry.sources else ())
+        return bool(gone) and not says_more(body_of(one), gone)
 
     def take_note(
         self, category: str, text: str, importance: str = "normal", *, by: str = "model"
@@ -221,25 +217,34 @@ class Memories(msgspec.Struct, dict=True, eq=False):
     def let_go(self, line: Line, text: str) -> list[Line]:
         """Note what a person's words make hold no more, among notes, proposals and memories.
 
-        A memory is the person's: it is marked, and its change is proposed. What was written.
+        A memory is the person's: it is marked, and its change is proposed. What was written; said
+        once more, the same words change nothing.
         """
-        written = self._drop([one for one in self.notes if replaces(text, one.text)], line.seq)
-        refused = [one for one in self.waiting if replaces(text, body_of(one))]
+        kept = read_shelf(self.agent).kept
+        every = self.proposals.values()
+        made = {one.entry.path for one in every if line.seq in one.entry.sources}
+        waiting = [one for one in self.waiting if line.seq not in one.entry.sources]
+        noted = [one for one in self.notes if one.seq < line.seq]
+        known = [*(one.text for one in noted), *map(body_of, waiting)]
+        known += (one.memory.body for one in kept)
+        gone = {known[at] for at in meant_by(text, known)}
+        written = self._drop([one for one in noted if one.text in gone], line.seq)
+        refused = [one for one in waiting if body_of(one) in gone]
         by = f"{derived.BY_CORRECTION}{line.seq}"
         for one in refused:
             no = derived.MemoryDecided(proposal=one.entry.proposal, decision="refused", by=by)
             written.append(self._write(msgspec.structs.replace(no, words=body_of(one))))
         changed = {one.entry.path: body_of(one) for one in refused if one.corrects}
-        for file, memory in ((each.file, each.memory) for each in read_shelf(self.agent).kept):
+        for file, memory in ((each.file, each.memory) for each in kept):
             old = changed.get(f"memory/{file}", memory.body)
-            if replaces(text, old):
+            if old in gone and f"memory/{file}" not in made:
                 said = next(
                     (part for part in parts_of(text) if replaces(part, old)), text[: notes.LONGEST]
                 )
                 stays = (row for row in old.split("\n") if not replaces(said, row))
                 name, body = one_line(said, _NAME_LENGTH), "\n".join([*stays, said.strip()])
                 draft = ProposalDraft(kind=memory.kind, name=name, text=body, file=file)
-                with contextlib.suppress(ContinuityError):
+                with contextlib.suppress(errors.ContinuityError):
                     why = f"corrected in line {line.seq}"
                     written.append(self.propose(draft, (line.seq,), by=by, why=why)[0])
         return written
@@ -277,7 +282,10 @@ class Memories(msgspec.Struct, dict=True, eq=False):
             notes_tokens=min(settings.notes_tokens, share),
             digest_tokens=min(settings.digest_tokens, share // 2),
         )
-        return head_sections(shelf, self.notes, rooms, context.count)
+        # What became a memory is told as one, and changes with it, in whichever session.
+        kept = [body_of(one) for one in self.proposals.values() if one.decision == "approved"]
+        told = tuple(one for one in self.notes if not any(one.text in body for body in kept))
+        return head_sections(shelf, told, rooms, context.count)
 
     def digest(self, likeness: Mapping[str, float], room: int) -> derived.MemoryDigested | None:
         """The memories that bear on a turn, as the block for the end of its prompts."""
@@ -312,7 +320,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         live = read_shelf(self.agent).live
         known = {one.memory.name.casefold(): one for one in live} | {one.file: one for one in live}
         if (found := known.get(name.casefold())) is None:
-            raise ContinuityError(f"There is no memory {name}.", "/memory lists them.")
+            raise errors.ContinuityError(f"There is no memory {name}.", "/memory lists them.")
         credit(self.agent, found.file, now=stamp(self.clock()), prevented=True)
         self.prevented.add(found.file)
         return found.memory.name
@@ -343,7 +351,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
     ) -> tuple[Line, Proposal]:
         """Propose a memory; it is on disk as a proposal, and nowhere else."""
         if by == "model" and not self._context.settings.memory.propose:
-            raise ContinuityError(
+            raise errors.ContinuityError(
                 "Models may not propose memories here.", "memory.propose switches it on."
             )
         made = self._made(draft, sources, by=by, why=why)
@@ -370,11 +378,11 @@ class Memories(msgspec.Struct, dict=True, eq=False):
             name = _TO_REMEMBER.sub("", words).strip(" .!:") or words
             if stopwords().issuperset(tokens_of(name.lower())):
                 continue  # "remember it" says nothing by itself
-            with contextlib.suppress(ToolError):
+            with contextlib.suppress(errors.ToolError):
                 lines.append(self.take_note("learnings", name, by="person"))
             if not self.knows(words):
                 draft = ProposalDraft(kind="fact", name=one_line(name, _NAME_LENGTH), text=words)
-                with contextlib.suppress(ContinuityError):
+                with contextlib.suppress(errors.ContinuityError):
                     lines.append(self.propose(draft, (asked.seq,), by="person", why=_ASKED_FOR)[0])
         return lines
 
@@ -410,7 +418,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         """Record a person's word, then do what it says."""
         standing = self.proposals.get(proposal)
         if standing is None:
-            raise ContinuityError(
+            raise errors.ContinuityError(
                 f"There is no proposal {proposal}.", "/memory lists what is proposed."
             )
         self._check_undecided(standing, decision)
@@ -420,7 +428,10 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         hand = self._context.by_hand(standing.since)
         known = msgspec.structs.replace(standing, decision=decision, after=entry.after)
         words = body_of(standing if decision == "undone" else known)
-        line = self._write(msgspec.structs.replace(entry, words=words, why=why, **hand))
+        old = body_of(standing) if decision == "edited" else ""
+        line = self._write(
+            msgspec.structs.replace(entry, words=words, instead=old, why=why, **hand)
+        )
         self._check_undecided(standing, decision, before=line.seq)
         proposals.apply(self.agent, standing.entry, entry)
         self.proposals[proposal] = known
@@ -444,7 +455,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
                 case derived.MemoryDecided(proposal=name, by=proposals.PERSON) as given:
                     if name == standing.entry.proposal:
                         where = decided(line.channel, given.how, given.seen)
-                        raise ContinuityError(
+                        raise errors.ContinuityError(
                             f"The proposal {name} was already {given.decision}, {where}.",
                             "Nothing was changed by this.",
                         )
@@ -458,7 +469,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         corrected = [one.entry.sources for one in self.proposals.values() if one.corrects]
         with self._context.transcript.history() as history:
             read = window_view.reader(history)
-            head, rewinds = history.head.seq, rewinds_of(history)
+            head, rewinds = history.head.seq, reader.rewinds_of(history)
 
             def counting(first: int) -> Iterator[Line]:
                 # What a fork took along is reviewed where it was said.

@@ -11,22 +11,10 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core import events
+from mindstone_tui.core import errors, events
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep
-from mindstone_tui.core.entries import Line, ToolCall
-from mindstone_tui.core.entries.conversation import (
-    NOBODY,
-    ToolAnswered,
-    ToolApproved,
-    ToolAsked,
-    ToolCalled,
-    ToolRefused,
-    ToolReturned,
-    ToolStatus,
-)
-from mindstone_tui.core.entries.derived import RuleFired
-from mindstone_tui.core.errors import EntryNotSaved, Interrupted, MindstoneError, ToolError
+from mindstone_tui.core.entries import Line, ToolCall, conversation, derived
 from mindstone_tui.core.events import from_entry, narrate_entry
 from mindstone_tui.core.text import exact, fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
@@ -81,7 +69,7 @@ class LeftQuestion(msgspec.Struct, frozen=True):
     """A question that a program put and did not hear the answer to."""
 
     line: Line
-    asked: ToolAsked
+    asked: conversation.ToolAsked
     given: Callable[[], events.Answer | None]
     """What somebody said to it since, as history has it at that moment."""
 
@@ -107,18 +95,20 @@ async def use_tools(
             yield event
 
 
-def refused(call: ToolCall, by: str, why: str) -> tuple[ToolRefused, ToolReturned]:
+def refused(
+    call: ToolCall, by: str, why: str
+) -> tuple[conversation.ToolRefused, conversation.ToolReturned]:
     """A call that was declined without having been run: by whom, and what the model is told."""
     told = _failed(_declined(by, why), "refused")
-    returned = ToolReturned(
+    returned = conversation.ToolReturned(
         call=call.id, name=call.name, text=told.text, status=told.status, finding=told.finding
     )
-    return ToolRefused(call=call.id, by=by, why=why), returned
+    return conversation.ToolRefused(call=call.id, by=by, why=why), returned
 
 
-def interrupted(call: ToolCall, why: str) -> ToolReturned:
+def interrupted(call: ToolCall, why: str) -> conversation.ToolReturned:
     """The result of a call that was cut short or never began."""
-    return ToolReturned(
+    return conversation.ToolReturned(
         call=call.id, name=call.name, text=why, status="interrupted", finding="interrupted"
     )
 
@@ -186,7 +176,7 @@ class _Use(msgspec.Struct):
         where = context.tool_context(call.id)
         try:
             approval = prepare(tool, call.id, call.arguments, where)
-        except ToolError as error:
+        except errors.ToolError as error:
             subject = subject_of(tool, call.arguments)
             why = error.sentence
             finding = one_line(f"{subject}: {why}", 160)
@@ -235,7 +225,7 @@ class _Use(msgspec.Struct):
                 yield self._refused("hook", decision.reason, approval.shown)
                 return
         if decision.verdict == "allow":
-            allowed = ToolApproved(
+            allowed = conversation.ToolApproved(
                 call=call.id,
                 digest=approval.digest,
                 by=decision.by,
@@ -248,7 +238,7 @@ class _Use(msgspec.Struct):
             yield event
 
     def _confine(
-        self, wanted: _Call, decision: Decision, grant: ToolApproved | None = None
+        self, wanted: _Call, decision: Decision, grant: conversation.ToolApproved | None = None
     ) -> None:
         """Permit the call within what the decision allows, and record what allowed it."""
         confined = self.context.permissions.confine(decision, wanted.where)
@@ -276,15 +266,15 @@ class _Use(msgspec.Struct):
     def _heed(self, wanted: _Call, answer: events.Answer) -> Iterator[events.AnyEvent]:
         """Record what a person said; after a yes the call is permitted."""
         if answer.stops:
-            raise Interrupted(answer.why)
+            raise errors.Interrupted(answer.why)
         if not answer.allowed:
-            by = NOBODY if answer.how == NOBODY else "person"
+            by = conversation.NOBODY if answer.how == conversation.NOBODY else "person"
             yield self._refused(by, answer.why or "The person said no.")
             return
         call, digest = self.call.id, wanted.approval.digest
         self.context.hand = (f"{narrate_entry.ANSWERED}{call}", answer.seen)
         self.context.permissions.remember(answer)
-        granted = ToolApproved(
+        granted = conversation.ToolApproved(
             call=call, digest=digest, by="person", rule=answer.remember, remember=answer.keep
         )
         self.context.window.record(granted, self.turn)
@@ -342,9 +332,9 @@ class _Use(msgspec.Struct):
                     tool, approval, told, redactor=context.redactor, nonce=fresh_nonce()
                 )
                 outcome.append(result)
-            except EntryNotSaved:
+            except errors.EntryNotSaved:
                 raise
-            except MindstoneError as error:
+            except errors.MindstoneError as error:
                 outcome.append(_failed(error.sentence))
             except Exception as error:  # a bug in a tool is the tool's failure, not the turn's
                 context.report_bug(error)
@@ -371,7 +361,9 @@ class _Use(msgspec.Struct):
 
     def _refused(self, by: str, why: str, shown: str = "") -> events.ToolEnded:
         """Write a refusal; nobody was asked, so that its event says what was not run."""
-        self.context.window.record(ToolRefused(call=self.call.id, by=by, why=why), self.turn)
+        self.context.window.record(
+            conversation.ToolRefused(call=self.call.id, by=by, why=why), self.turn
+        )
         ended = self.returned(_failed(_declined(by, why), "refused"))
         return msgspec.structs.replace(ended, shown=shown)
 
@@ -379,7 +371,7 @@ class _Use(msgspec.Struct):
         """Write a result as the model will see it; what is too long for it goes to a blob first."""
         context = self.context
         full = context.transcript.keep_blob(result.full) if result.full is not None else None
-        entry = ToolReturned(
+        entry = conversation.ToolReturned(
             call=self.call.id,
             name=self.call.name,
             text=result.text,
@@ -394,7 +386,7 @@ class _Use(msgspec.Struct):
         return from_entry.tool_ended(context.whole(context.window.record(entry, self.turn)))
 
 
-def asked_before(line: Line, asked: ToolAsked) -> events.ToolAsked:
+def asked_before(line: Line, asked: conversation.ToolAsked) -> events.ToolAsked:
     """A question that is on record, as it is put on another surface."""
     fields = {name: getattr(asked, name) for name in asked.__struct_fields__}
     return events.ToolAsked(turn=line.turn, channel=line.channel, since=line.ts, **fields)
@@ -408,8 +400,8 @@ def put_question(
     The place for the answer is open when this returns.
     """
     question = msgspec.structs.replace(question, folder=context.folder)
-    asked = {name: getattr(question, name) for name in ToolAsked.__struct_fields__}
-    line = context.window.record(ToolAsked(**asked), turn)
+    asked = {name: getattr(question, name) for name in conversation.ToolAsked.__struct_fields__}
+    line = context.window.record(conversation.ToolAsked(**asked), turn)
     waiting = context.questions.ask(question.call, line.ts)
     return msgspec.structs.replace(question, since=line.ts), waiting
 
@@ -427,8 +419,10 @@ async def ask_beside(
     try:
         answer = await waiting
     except asyncio.CancelledError:
-        stopped = ToolAnswered(call=question.call, allowed=False, why=f"The {asker} was stopped.")
-        with contextlib.suppress(EntryNotSaved):
+        stopped = conversation.ToolAnswered(
+            call=question.call, allowed=False, why=f"The {asker} was stopped."
+        )
+        with contextlib.suppress(errors.EntryNotSaved):
             context.window.record(stopped, turn)
         raise
     context.tell(
@@ -477,9 +471,9 @@ async def question_about(
     )
 
 
-def _called(call: ToolCall, wanted: _Call, *, approved: str) -> ToolCalled:
+def _called(call: ToolCall, wanted: _Call, *, approved: str) -> conversation.ToolCalled:
     tool, approval = wanted.tool, wanted.approval
-    return ToolCalled(
+    return conversation.ToolCalled(
         call=call.id,
         name=tool.name,
         shown=approval.shown,
@@ -490,17 +484,17 @@ def _called(call: ToolCall, wanted: _Call, *, approved: str) -> ToolCalled:
     )
 
 
-def _failed(why: str, status: ToolStatus = "error") -> ToolResult:
+def _failed(why: str, status: conversation.ToolStatus = "error") -> ToolResult:
     return ToolResult(text=why, status=status, finding=one_line(why, 160))
 
 
-def _fired(call: ToolCall, decision: Decision) -> RuleFired:
+def _fired(call: ToolCall, decision: Decision) -> derived.RuleFired:
     verdict: Literal["ask", "deny"] = "deny" if decision.verdict == "refuse" else "ask"
-    return RuleFired(number=int(decision.rule), call=call.id, verdict=verdict)
+    return derived.RuleFired(number=int(decision.rule), call=call.id, verdict=verdict)
 
 
 def _declined(by: str, why: str) -> str:
-    if by == NOBODY:
+    if by == conversation.NOBODY:
         return f"Not run: {why}"
     said = f": {why}" if why and why != "declined by the user" else ""
     return f"Declined by {'the user' if by == 'person' else by}{said}"

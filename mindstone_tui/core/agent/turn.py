@@ -21,8 +21,7 @@ from mindstone_tui.core.agent.run_tools import LeftQuestion, LoopWatch, interrup
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import build_report, plan, window_view
 from mindstone_tui.core.context.messages import said
-from mindstone_tui.core.entries import Entry, Line, Sampling, ToolCall, Usage
-from mindstone_tui.core.entries.base import added
+from mindstone_tui.core.entries import Entry, Line, Sampling, ToolCall, Usage, base, derived
 from mindstone_tui.core.entries.conversation import (
     AnswerUsage,
     AssistantMessage,
@@ -34,7 +33,6 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
     UserMessage,
 )
-from mindstone_tui.core.entries.derived import RecallInjected
 from mindstone_tui.core.entries.window import PromptPlanned, WindowRepaired
 from mindstone_tui.core.events.from_entry import announcements, model_called, tool_ended
 from mindstone_tui.core.text import without_reminders
@@ -176,14 +174,14 @@ class _Turn:
             yield notice
         async for event in self._submit(text):
             yield event
-        for event in announcements(*await self._load()):
+        # What a person corrects is out of the head of this turn's prompts already.
+        lines = [*context.services.heard(asked, text), *await self._load()]
+        for event in announcements(*lines):
             yield event
         found = await oversize.find_oversized(context, asked, self._target)
         if found is not None and context.permissions.asks:
             async for event in oversize.ask_how(context, turn, found, self._target):
                 yield event
-        for event in announcements(*context.services.heard(asked, text)):
-            yield event
         for event in _told(await context.make_room(self._target)):
             yield event
         async for event in self._recall(text):
@@ -238,7 +236,7 @@ class _Turn:
                 case AssistantMessage(calls=calls, reported=AnswerUsage() as report, text=text):
                     self._asked, self._last_answer = calls, text
                     self._call_ids.update(call.id for call in calls)
-                    self._spent = added(self._spent, report.usage)
+                    self._spent = base.added(self._spent, report.usage)
                     self._context.position = report.position
                 case ModelFailed(purpose="", position=position):
                     self._context.position = position
@@ -399,14 +397,14 @@ class _Turn:
     async def _recall(self, text: str) -> AsyncIterator[events.AnyEvent]:
         share = self._context.share("memory_injection", self._target)
         async for found in self._context.services.bring(text, share):
-            if isinstance(found, RecallInjected):
+            if isinstance(found, derived.RecallInjected):
                 found = msgspec.structs.replace(found, asked=self._asked_at)
             seq = self._context.window.record(found, self._turn).seq
             line = self._context.window.fold.recalled(seq)
             self._tail = (*self._tail, seq)
             for event in announcements(line):
                 yield event
-            if isinstance(line.entry, RecallInjected):
+            if isinstance(line.entry, derived.RecallInjected):
                 fired = await self._context.hooks.fire(
                     "AfterRecall", _of_recall(line.entry), turn=self._turn
                 )
@@ -471,7 +469,7 @@ class _Turn:
         context, turn = self._context, self._turn
         message, report = asking.answer()
         said = context.window.record(message, turn)
-        self._spent = added(self._spent, report.usage)
+        self._spent = base.added(self._spent, report.usage)
         self._last_answer = message.text
         self._sampled = context.services.sampling()
         yield events.AnswerRecorded(
@@ -524,7 +522,7 @@ def _told(lines: Sequence[Line]) -> list[events.AnyEvent]:
     return [*hooks.notices_of(lines), *announcements(*lines)]
 
 
-def _of_recall(entry: RecallInjected) -> dict[str, object]:
+def _of_recall(entry: derived.RecallInjected) -> dict[str, object]:
     """What hooks are told of recalled passages."""
     found = [
         {"session": each.session, "turn": each.turn, "entry": each.entry, "text": each.text}

@@ -17,8 +17,7 @@ from mindstone_tui.core.context.measure import ComponentName, Measured, Piece
 from mindstone_tui.core.context.messages import Key, said
 from mindstone_tui.core.context.messages import head as head_of
 from mindstone_tui.core.context.policies import Scored, text_of
-from mindstone_tui.core.entries import Line, ToolSchema, conversation, derived
-from mindstone_tui.core.entries.base import MORE_TOOLS
+from mindstone_tui.core.entries import Line, ToolSchema, base, conversation, derived
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.numbers import tokens
 from mindstone_tui.core.text import as_written, one_line, plural
@@ -61,16 +60,16 @@ def _block(
     if line is None:
         return _standing_block(view.fold, call, piece, size)
     state, unit = view.fold.state, units[line.turn]
-    is_task = line.seq == view.fold.task
-    scored = None if is_task else scores.get(line.turn)
+    why = unit.protected or exchanges.why_staying(line.seq, view.fold)
+    scored = None if why else scores.get(line.turn)
     return reports.Block(
         entry=line.id,
         seq=line.seq,
         kind=line.kind,
         turn=line.turn,
         tokens=size,
-        protected=bool(unit.protected) or is_task,
-        why=unit.protected or (exchanges.TASK if is_task else f"may leave: {view.policy}"),
+        protected=bool(why),
+        why=why or f"may leave: {view.policy}",
         role=line.role,
         preview=head_of(" ".join(_words_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
         score=scored.score if scored else None,
@@ -331,8 +330,9 @@ class _Account:
     def _gone(self) -> tuple[reports.GoneExchange, ...]:
         """The newest exchanges that are not in the window, with what each would cost again."""
         fold = self.view.fold
-        # The message that states the task stays when the rest of its exchange leaves.
-        here = {line.turn for seq, line in fold.lines.items() if seq != fold.task}
+        # Some messages stay when the rest of their exchange leaves.
+        staying = fold.staying
+        here = {line.turn for seq, line in fold.lines.items() if seq not in staying}
         wanted = min(_LEFT_SHOWN, fold.state.outside.exchanges)
         known, model = self.view.gone, self.call.model
         rewound = fold.state.outside.rewound
@@ -373,7 +373,7 @@ class _Account:
     def _acting(self) -> Iterator[str]:
         """What the shares that are full do about it, a few words each."""
         results = next(share for share in self.shares if share.name == "tool_results")
-        if any(tool.name == MORE_TOOLS for tool in self.view.fold.tools):
+        if any(tool.name == base.MORE_TOOLS for tool in self.view.fold.tools):
             yield "tools: the least used come on demand"
         if results.tokens > results.hard:
             yield "results: pinned and newest stay whole"
@@ -446,6 +446,7 @@ _HELD: Final = {
     exchanges.PINNED: "pinned: `/unpin` lets it go",
     exchanges.MARKED: "marked DO_NOT_EVICT, and stays",
     exchanges.TASK: "the first message, which is shortened once room is needed",
+    exchanges.CORRECTS: "what corrects a message that is shown",
     exchanges.CURRENT: "this turn, and may leave after it",
     exchanges.RECENT: "the newest messages: a lower `context.min_recent` lets them leave",
 }

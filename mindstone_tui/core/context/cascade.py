@@ -14,8 +14,7 @@ import msgspec
 from mindstone_tui.core.config.settings import CascadeSettings
 from mindstone_tui.core.context.exchanges import RECENT, Exchange
 from mindstone_tui.core.context.summaries import AGES, level_of
-from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.entries.window import RoomStepTaken
+from mindstone_tui.core.entries import Line, Part, window
 
 StepName = Literal[
     "tool_results",
@@ -58,11 +57,7 @@ CASCADE: Final = (
 not delegated."""
 
 AUTO_COMPACT: Final[tuple[StepName, ...]] = (
-    "checkpoint",
-    "handoff",
-    "compaction",
-    "handoff_replay",
-    "backfill",
+    *("checkpoint", "handoff", "compaction", "handoff_replay", "backfill"),
 )
 """A chain: a later link is only tried when the ones before it held."""
 HANDOFF_SHARE: Final = 10
@@ -105,9 +100,9 @@ class Taken(Part):
     calls: int = 0
     fidelity: float | None = None
 
-    def entry(self, mode: str, usable: int) -> RoomStepTaken:
+    def entry(self, mode: str, usable: int) -> window.RoomStepTaken:
         """What the transcript remembers of it."""
-        return RoomStepTaken(
+        return window.RoomStepTaken(
             mode=mode,
             step=self.step,
             strategy=self.strategy,

@@ -29,13 +29,7 @@ from mindstone_tui.core.statements.register import Register
 from mindstone_tui.core.statements.statement import Pointer, Statement, StatementKind
 
 SECTIONS: Final = (
-    "Half done",
-    "Open",
-    "Came of it",
-    "Errors",
-    "Files changed",
-    "Commands",
-    "Asked",
+    *("Half done", "Open", "Came of it", "Errors", "Files changed", "Commands", "Asked"),
     "Names and numbers",
 )
 WORD_FOR_WORD: Final = "Word for word:"

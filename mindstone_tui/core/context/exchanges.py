@@ -14,9 +14,7 @@ import msgspec
 from mindstone_tui.core.config.settings import EvictionSettings
 from mindstone_tui.core.context import measure, policies
 from mindstone_tui.core.context.fold import Fold
-from mindstone_tui.core.entries import Line, Span
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
-from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.entries import Line, Span, conversation, derived
 from mindstone_tui.core.language import lists, words
 from mindstone_tui.core.text_cache import remembers
 
@@ -24,6 +22,7 @@ CURRENT: Final = "current exchange"
 PINNED: Final = "pinned"
 RECENT: Final = "recent"
 TASK: Final = "original task"
+CORRECTS: Final = "corrects what is shown"
 MARKED: Final = "marked DO_NOT_EVICT"
 
 
@@ -35,8 +34,8 @@ class Exchange(msgspec.Struct, frozen=True):
     sizes: tuple[int, ...]
     protected: str = ""
     """Why it may not leave; empty when it may."""
-    task: int | None = None
-    """The message in it that states the original task and stays when the rest leaves."""
+    stays: frozenset[int] = frozenset()
+    """Messages in it that stay when the rest leaves."""
 
     @property
     def tokens(self) -> int:
@@ -47,7 +46,9 @@ class Exchange(msgspec.Struct, frozen=True):
     def freed(self) -> int:
         """What the window gains when it leaves."""
         return sum(
-            size for line, size in zip(self.lines, self.sizes, strict=True) if line.seq != self.task
+            size
+            for line, size in zip(self.lines, self.sizes, strict=True)
+            if line.seq not in self.stays
         )
 
     @property
@@ -61,7 +62,7 @@ class Exchange(msgspec.Struct, frozen=True):
         return len(self.lines)
 
 
-def exchanges(measured: measure.Measured, task: int | None = None) -> list[Exchange]:
+def exchanges(measured: measure.Measured, staying: frozenset[int] = frozenset()) -> list[Exchange]:
     """The window's exchanges, oldest first."""
     grouped: dict[int, list[tuple[Line, int]]] = {}
     for piece, size in measured.sized:
@@ -72,7 +73,7 @@ def exchanges(measured: measure.Measured, task: int | None = None) -> list[Excha
             turn,
             tuple(line for line, _ in members),
             tuple(size for _, size in members),
-            task=task if any(line.seq == task for line, _ in members) else None,
+            stays=staying.intersection(line.seq for line, _ in members),
         )
         for turn, members in sorted(grouped.items())
     ]
@@ -83,6 +84,7 @@ def protect(
     *,
     current: int,
     pins: Container[int],
+    task: int | None = None,
     min_recent: int,
     fixed: int,
     room: int,
@@ -103,9 +105,9 @@ def protect(
             reasons[unit.turn] = PINNED
         elif policies.marked_to_stay(unit.lines):
             reasons[unit.turn] = MARKED
-        elif unit.task is not None and unit.messages == 1:
-            reasons[unit.turn] = TASK
-        elif unit.task is not None:
+        elif len(unit.stays) == unit.messages:
+            reasons[unit.turn] = TASK if task in unit.stays else CORRECTS
+        else:
             held += unit.tokens - unit.freed
         if unit.turn in reasons:
             held += unit.tokens
@@ -121,6 +123,11 @@ def protect(
         messages += unit.messages
         reasons[unit.turn] = RECENT
     return [msgspec.structs.replace(unit, protected=reasons.get(unit.turn, "")) for unit in units]
+
+
+def why_staying(seq: int, fold: Fold) -> str:
+    """Why a message stays when the rest of its exchange leaves; empty where it does not."""
+    return TASK if seq == fold.task else CORRECTS if seq in fold.staying else ""
 
 
 def eligible(units: Iterable[Exchange]) -> list[Exchange]:
@@ -166,7 +173,7 @@ def references(messages: Iterable[Line], recalls: Iterable[Line]) -> dict[int, R
         for name in named:
             owners.setdefault(name, line.turn)
     for recall in recalls:
-        if isinstance(recall.entry, RecallInjected):
+        if isinstance(recall.entry, derived.RecallInjected):
             for passage in recall.entry.passages:
                 own = passage.of is not None or passage.session == recall.session
                 if own and passage.turn in found:
@@ -234,9 +241,9 @@ def read_again(lines: Iterable[Line]) -> set[int]:
     newest: dict[object, int] = {}
     repeated: set[int] = set()
     for line in lines:
-        if isinstance(line.entry, AssistantMessage):
+        if isinstance(line.entry, conversation.AssistantMessage):
             calls |= {call.id: (call.name, call.arguments) for call in line.entry.calls}
-        elif isinstance(result := line.entry, ToolReturned):
+        elif isinstance(result := line.entry, conversation.ToolReturned):
             for same in (calls.get(result.call), result.text):
                 if same in newest:
                     repeated.add(newest[same])
@@ -248,7 +255,7 @@ def read_again(lines: Iterable[Line]) -> set[int]:
 def question(fold: Fold) -> str:
     """What the person said last."""
     for line in reversed(fold.lines.values()):
-        if isinstance(line.entry, UserMessage):
+        if isinstance(line.entry, conversation.UserMessage):
             return line.entry.text
     return ""
 

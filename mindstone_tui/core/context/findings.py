@@ -15,8 +15,7 @@ from typing import Final
 
 from mindstone_tui.core.context.extract import is_error
 from mindstone_tui.core.context.messages import Count, one_line
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.entries import Line, conversation
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import plural
@@ -48,7 +47,7 @@ _MOST_SAID: Final = 5
 _RAISED: Final = pattern_of(r"\b\w{0,60}(?:Error|Exception)\b: ?\S")
 
 
-def finding_of(result: ToolReturned, room: int, count: Count) -> str:
+def finding_of(result: conversation.ToolReturned, room: int, count: Count) -> str:
     """What came of a call, in at most so many tokens: what a reader needs to go on."""
     text = result.text
     if len(text) > 2 * _READ:
@@ -202,7 +201,7 @@ def _some(told: Iterable[str]) -> str:
 def placeholder(line: Line, count: Callable[[str], int], most: int) -> str:
     """What stands in the prompt for a result: what it found, and how to get it back."""
     entry = line.entry
-    assert isinstance(entry, ToolReturned)
+    assert isinstance(entry, conversation.ToolReturned)
     back = f"Not shown; read_entry #{line.seq} shows it.]"
     finding = finding_of(entry, max(most - count(f"[Output in short: “” {back}"), 0), count)
     # What an output says is quoted, and cannot end the quotation: the brackets are ours.

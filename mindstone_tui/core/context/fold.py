@@ -42,6 +42,7 @@ from mindstone_tui.core.entries.derived import (
     TaskStarted,
 )
 from mindstone_tui.core.entries.quotes import quoting
+from mindstone_tui.core.entries.standings import superseded_in
 from mindstone_tui.core.errors import DamagedTranscript
 
 _NAMED_BY: Final[dict[type[object], str]] = {
@@ -326,6 +327,14 @@ class Fold(PromptHead):
         return self._state.task if self._state.task in self.lines else None
 
     @property
+    def staying(self) -> frozenset[int]:
+        """Messages that stay when the rest of their exchange leaves: the one that states the
+        task, and the newest that corrects a message which stands in the window."""
+        pairs = (pair for pair in self._state.corrected if {*pair} <= self.lines.keys())
+        newest = dict(sorted(pairs)).values()
+        return frozenset(newest if self.task is None else (self.task, *newest))
+
+    @property
     def shown(self) -> frozenset[int]:
         """Messages whose own words stand in the prompt: what was trimmed or cut is out of it.
 
@@ -395,9 +404,8 @@ class Fold(PromptHead):
         return merged(span for turn in turns for span in self._turns.get(turn, ()))
 
     def without_turns(self, turns: Iterable[int]) -> window.WindowState:
-        """The state after whole exchanges left; the task's own message stays."""
-        gone = self.spans_of_turns(turns)
-        return self._less(gone if self.task is None else without(gone, single([self.task])))
+        """The state after exchanges left, without the messages that stay."""
+        return self._less(without(self.spans_of_turns(turns), single(self.staying)))
 
     def without_lines(self, seqs: Iterable[int]) -> window.WindowState:
         """The state after single messages were left out."""
@@ -417,6 +425,9 @@ class Fold(PromptHead):
             spans=spans,
             trimmed={seq: by for seq, by in state.trimmed.items() if self._keeps(seq, gone)},
             cut={seq: by for seq, by in state.cut.items() if self._keeps(seq, gone)},
+            corrected=tuple(
+                pair for pair in state.corrected if all(self._keeps(seq, gone) for seq in pair)
+            ),
         )
 
     def _keeps(self, seq: int, gone: tuple[Span, ...]) -> bool:
@@ -486,6 +497,9 @@ class Fold(PromptHead):
         """What one line does to the window; doing it twice changes nothing."""
         self._hold(line)
         state = self._state
+        if judged := [pair for pair in superseded_in(line).items() if {*pair} <= self.lines.keys()]:
+            corrected = tuple(sorted({*state.corrected, *judged}))
+            self._state = state = msgspec.structs.replace(state, corrected=corrected)
         match line.entry:
             case UserMessage():
                 waiting = state.task is None or isinstance(self._named(state.task), TaskStarted)
@@ -501,7 +515,10 @@ class Fold(PromptHead):
                 self._point(line, trimmed={**state.trimmed, **added})
             case window.ContextWindowPruned() as pruned:
                 turns = {left.turn for left in pruned.left}
-                self._drop(lambda old: old.turn in turns, pruned.state.through)
+                kept = pruned.state.spans
+                self._drop(
+                    lambda old: old.turn in turns and not holds(kept, old.seq), pruned.state.through
+                )
                 self._point(line, pruned=line.seq)
             case window.Restored() as restored:
                 self._bring_back(restored.state, restored.turns)

@@ -66,9 +66,10 @@ async def trim(live: LiveWindow) -> list[Line]:
 
 def _units(live: LiveWindow, call: Call) -> list[exchanges.Exchange]:
     return exchanges.protect(
-        exchanges.exchanges(live.measure(call), live.fold.task),
+        exchanges.exchanges(live.measure(call), live.fold.staying),
         current=call.turn,
         pins=live.fold.state.pins,
+        task=live.fold.task,
         min_recent=0,
         fixed=0,
         room=0,
@@ -261,7 +262,8 @@ def _outside_after(
     What had left before the rewind is taken back as well, and no longer counted as left.
     """
     before = live.fold.state.outside
-    here = {line.turn for seq, line in live.fold.lines.items() if seq != live.fold.task}
+    staying = live.fold.staying
+    here = {line.turn for seq, line in live.fold.lines.items() if seq not in staying}
     taken = Span(to_turn + 1, live.fold.turn)
     turns = (
         live.history.turn(turn)
@@ -361,6 +363,7 @@ _KEPT_BY: Final = {
     exchanges.PINNED: "because it is pinned",
     exchanges.RECENT: "because it is recent",
     exchanges.TASK: "because it states the task",
+    exchanges.CORRECTS: "because it corrects what is shown",
     exchanges.CURRENT: "because it is the newest exchange",
 }
 _LEFT_BY: Final = {
@@ -383,7 +386,7 @@ def _inside(view: View, call: Call, line: Line) -> Reason:
     scored = next((each for each in ranked if each.candidate.key == line.turn), None)
     state = view.fold.state
     stand_in = state.trimmed.get(line.seq, state.cut.get(line.seq))
-    protected = unit.protected or (exchanges.TASK if line.seq == view.fold.task else "")
+    protected = unit.protected or exchanges.why_staying(line.seq, view.fold)
     text = f"In the window {_KEPT_BY.get(protected, 'because nothing made it leave yet')}."
     if line.seq in state.trimmed:
         text += " Its place is taken by one line; the full text stays in the transcript."

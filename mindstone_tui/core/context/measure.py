@@ -14,8 +14,7 @@ import msgspec
 
 from mindstone_tui.core.context.fold import Fold, Placed
 from mindstone_tui.core.context.messages import Key, message_of, said
-from mindstone_tui.core.entries import Label, Line, ToolSchema
-from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
+from mindstone_tui.core.entries import Label, Line, ToolSchema, conversation
 from mindstone_tui.core.entries.window import Anchor
 from mindstone_tui.core.tokens import MESSAGE_OVERHEAD, REPLY_OVERHEAD, SOUND_SECOND, Counter
 
@@ -79,7 +78,7 @@ class TokenCache(msgspec.Struct, eq=False):
         entry = said(placed.line)
         assert entry is not None
         tokens = self.counter.message(message_of(entry, text=placed.text, thinking=placed.thinking))
-        if not isinstance(entry, UserMessage):
+        if not isinstance(entry, conversation.UserMessage):
             return tokens
         for each in entry.images:
             if each.is_sound and sounds:
@@ -118,7 +117,7 @@ def pieces(
         found.append(Piece((*head, "tools"), "tool_definitions", ledger.tools(fold), name="tools"))
     for placed in fold.placed(model=model, turn=turn):
         assert placed.line is not None
-        is_result = isinstance(placed.line.entry, ToolReturned)
+        is_result = isinstance(placed.line.entry, conversation.ToolReturned)
         found.append(
             Piece(
                 placed.key,

@@ -12,8 +12,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import entries, errors, transcript, values
-from mindstone_tui.core.context import budget, cascade, extract, prune, summaries, trim
-from mindstone_tui.core.context.digest import NEVER_LEFT_OUT, rules_in
+from mindstone_tui.core.context import budget, cascade, digest, extract, prune, summaries, trim
 from mindstone_tui.core.context.exchanges import RECENT, Exchange, eligible
 from mindstone_tui.core.context.report import Marks
 from mindstone_tui.core.context.summary_call import Ask
@@ -151,7 +150,7 @@ class CompactionSteps:
             level = summaries.level_of(self.call.turn - newest, self.live.settings.cascade.ages)
             if level <= old.level:
                 continue
-            rules, permissions = rules_in(old.text)
+            rules, permissions = digest.rules_in(old.text)
             material = summaries.Material(
                 passages=extract.passages_of(lines), approvals=permissions, rules=rules, level=level
             )
@@ -257,7 +256,7 @@ class CompactionSteps:
             for unit in leaving
             if unit.turn not in fold.state.pins
             for line in unit.lines
-            if line.seq != unit.task
+            if line.seq not in unit.stays
         }
         raw = sum(
             piece.raw
@@ -285,7 +284,7 @@ class CompactionSteps:
         lines = [line for unit in units for line in unit.lines]
         around = [line for unit in units for line in read(unit.span.first, unit.span.last)]
         carried = [
-            rules_in(line.entry.text)
+            digest.rules_in(line.entry.text)
             for seq in self.live.fold.state.summaries
             if seq not in staying
             for line in read(seq, seq)
@@ -303,10 +302,10 @@ class CompactionSteps:
         """What is carried on: rules and corrections always, the rest as far as its room goes."""
         every = list(dict.fromkeys(rules))
         room = self.usable * CARRIED // 100
-        room -= sum(self.count(said) for said in every if said.startswith(NEVER_LEFT_OUT))
+        room -= sum(self.count(said) for said in every if said.startswith(digest.NEVER_LEFT_OUT))
         kept: list[str] = []
         for said in reversed(every):
-            if not said.startswith(NEVER_LEFT_OUT):
+            if not said.startswith(digest.NEVER_LEFT_OUT):
                 room -= self.count(said)
                 if room < 0:
                     continue

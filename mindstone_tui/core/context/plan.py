@@ -8,15 +8,12 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import bounded_json, disk, errors, transcript
-from mindstone_tui.core.context import budget, measure, messages, trim
-from mindstone_tui.core.context.build_report import stable_prefix
+from mindstone_tui.core.context import budget, build_report, measure, messages, prune, trim
 from mindstone_tui.core.context.fold import Fold
-from mindstone_tui.core.context.prune import make_room as slide
 from mindstone_tui.core.context.prune import repair
 from mindstone_tui.core.context.window import LiveWindow, RoomMaker
 from mindstone_tui.core.context.window_view import SESSIONS_OWN, Call, Target, fold_at, keys_of
-from mindstone_tui.core.entries import Line, Request, Sampling, window
-from mindstone_tui.core.entries.base import ShareLevel
+from mindstone_tui.core.entries import Line, Request, Sampling, base, window
 
 AS_ALWAYS: Final = Sampling()
 """Nothing in particular is asked of an answer."""
@@ -49,7 +46,7 @@ async def _make_room(live: LiveWindow, call: Call) -> list[Line]:
     await live.ledger(call.model).counter.ready()
     live.note_growth(call)
     trim.refuse_if_hopeless(live, call)
-    return await (live.room_maker or slide)(live, call)
+    return await (live.room_maker or prune.make_room)(live, call)
 
 
 async def make_room_by(live: LiveWindow, maker: RoomMaker) -> list[Line]:
@@ -141,7 +138,7 @@ def _note_zone(live: LiveWindow, call: Call, measured: measure.Measured) -> list
 
 def _note_shares(live: LiveWindow, call: Call, measured: measure.Measured) -> list[Line]:
     """Announce shares that crossed a mark; recall fills its own on purpose and passes."""
-    known: dict[str, ShareLevel] = dict(live.watch.carried.shares)
+    known: dict[str, base.ShareLevel] = dict(live.watch.carried.shares)
     lines: list[Line] = []
     for share in budget.components(measured, call.room, live.settings.budget):
         before = known.get(share.name, "free")
@@ -189,7 +186,7 @@ def _plan(
         ),
         raw_tokens=measured.raw,
         correction=live.watch.factor(call.model),
-        stable_prefix=stable_prefix(live, measured, sent),
+        stable_prefix=build_report.stable_prefix(live, measured, sent),
         prompt_hash=prompt_hash,
         max_tokens=max_tokens,
         images=call.images,

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.context import budget, measure, messages, trim, watch
+from mindstone_tui.core.context import budget, measure, messages, policies, trim, watch
 from mindstone_tui.core.context.exchanges import (
     RECENT,
     Exchange,
@@ -23,7 +23,6 @@ from mindstone_tui.core.context.exchanges import (
     read_again,
 )
 from mindstone_tui.core.context.fold import single, without
-from mindstone_tui.core.context.policies import Scored
 from mindstone_tui.core.context.report import Marks
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, proven
@@ -39,9 +38,9 @@ _GAPS_SAID: Final = 6
 TrimTrigger = Literal["trim", "share", "pressure", "manual", "cascade"]
 
 
-def next_batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
+def next_batch(ranked: Iterable[policies.Scored], excess: int) -> list[policies.Scored]:
     """The first candidates whose leaving frees `excess`; never one more than needed."""
-    taken: list[Scored] = []
+    taken: list[policies.Scored] = []
     for scored in ranked:
         if excess <= 0:
             break
@@ -51,7 +50,7 @@ def next_batch(ranked: Iterable[Scored], excess: int) -> list[Scored]:
 
 
 def departure(
-    unit: Exchange, scored: Scored | None, receipt: window.Receipt | None, why: str = ""
+    unit: Exchange, scored: policies.Scored | None, receipt: window.Receipt | None, why: str = ""
 ) -> window.Left:
     """The record of one exchange that leaves."""
     return window.Left(
@@ -244,12 +243,13 @@ def repair(live: LiveWindow, turn: int) -> list[Line]:
 
 def units_of(live: View, call: Call, measured: measure.Measured, marks: Marks) -> list[Exchange]:
     """The window's exchanges with their protection."""
-    found = exchanges(measured, live.fold.task)
+    found = exchanges(measured, live.fold.staying)
     fixed = measured.total - sum(unit.tokens for unit in found)
     return protect(
         found,
         current=call.turn,
         pins=live.fold.state.pins,
+        task=live.fold.task,
         min_recent=live.settings.context.min_recent,
         fixed=fixed,
         room=marks.floor,
@@ -376,7 +376,7 @@ def _placeholders(
     live: LiveWindow,
     call: Call,
     measured: measure.Measured,
-    ranked: Sequence[Scored],
+    ranked: Sequence[policies.Scored],
     results: Sequence[tuple[Line, int]],
     excess: float = math.inf,
 ) -> list[window.Trimmed]:
@@ -465,7 +465,7 @@ async def prune_ranked(
     target: int,
     trigger: str,
     *,
-    ranked: Sequence[Scored] | None = None,
+    ranked: Sequence[policies.Scored] | None = None,
 ) -> Pruned:
     """Let exchanges leave in the policy's order until `target` is reached, each with its receipt.
 
@@ -509,11 +509,11 @@ def leave(
     turns = {each.turn for each in gone}
     counted = [each for each in gone if not _remainder(live, each.turn)]
     outside = after_leaving(live.fold.state.outside, counted)
-    stays = live.fold.task
+    stays = live.fold.staying
     shown = {
         line.turn
         for line in live.fold.lines.values()
-        if line.turn not in turns or line.seq == stays
+        if line.turn not in turns or line.seq in stays
     }
     tools = {tool.name for tool in live.fold.tools}
     marker = marker_text(outside, shown, tools) if live.settings.context.marker else ""
@@ -532,7 +532,7 @@ def leave(
 
 
 def _remainder(live: LiveWindow, turn: int) -> bool:
-    """Whether only the message of a former task is left of an exchange that was counted before."""
+    """Whether only a message that stayed is left of an exchange that was counted before."""
     held = [seq for seq, line in live.fold.lines.items() if line.turn == turn]
     if len(held) != 1:
         return False

@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Container, Sequence
 from typing import Final
 
-from mindstone_tui.core.context import measure, messages, policies, report
+from mindstone_tui.core.context import measure, messages, policies, report, window
 from mindstone_tui.core.context.exchanges import CURRENT, PINNED, TASK, exchanges
-from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantMessage, MessageCut, ToolReturned
@@ -89,7 +88,7 @@ TASK_SHARE: Final = 10.0
 """Percent of the usable room that the original task may keep once its turn is over."""
 
 
-def cut_oversized(live: LiveWindow, call: Call, marks: report.Marks) -> list[Line]:
+def cut_oversized(live: window.LiveWindow, call: Call, marks: report.Marks) -> list[Line]:
     """Shorten what is too large for any window: messages of the current exchange, and the task."""
     measured = live.measure(call)
     if measured.total <= marks.emergency:
@@ -112,7 +111,7 @@ def cut_oversized(live: LiveWindow, call: Call, marks: report.Marks) -> list[Lin
     return lines
 
 
-def cut_task(live: LiveWindow, call: Call) -> list[Line]:
+def cut_task(live: window.LiveWindow, call: Call) -> list[Line]:
     """Keep an oversized original task from holding the window for ever.
 
     It never leaves, so when room is needed and its turn is over, it is shortened to its share.
@@ -147,7 +146,7 @@ def _cap(sizes: Sequence[int], excess: int) -> int | None:
 
 
 def _cut_one(
-    live: LiveWindow, call: Call, line: Line, size: int, cap: int, factor: float
+    live: window.LiveWindow, call: Call, line: Line, size: int, cap: int, factor: float
 ) -> list[Line]:
     message = messages.said(line)
     if message is None or not message.text:
@@ -168,18 +167,18 @@ def _cut_one(
     return [stand_in(live, call, line, size, shorter)]
 
 
-def _size(live: LiveWindow, call: Call, text: str, factor: float) -> int:
+def _size(live: window.LiveWindow, call: Call, text: str, factor: float) -> int:
     return round((live.ledger(call.model).counter.text(text) + MESSAGE_OVERHEAD) * factor)
 
 
-def stand_in(live: LiveWindow, call: Call, line: Line, size: int, text: str) -> Line:
+def stand_in(live: window.LiveWindow, call: Call, line: Line, size: int, text: str) -> Line:
     """Let a text stand in prompts for a message of this size, which history keeps whole."""
     after = _size(live, call, text, live.measure(call).factor)
     entry = MessageCut(target=line.seq, text=text, tokens_before=size, tokens_after=after)
     return live.record(entry, call.turn)
 
 
-def refuse_if_hopeless(live: LiveWindow, call: Call) -> None:
+def refuse_if_hopeless(live: window.LiveWindow, call: Call) -> None:
     """Refuse before anything leaves where no prompt of this session could fit.
 
     A window that does not hold even what stands in every prompt would cost all the exchanges
@@ -198,13 +197,13 @@ def refuse_if_hopeless(live: LiveWindow, call: Call) -> None:
         )
 
 
-def refuse_if_over(live: LiveWindow, call: Call) -> None:
+def refuse_if_over(live: window.LiveWindow, call: Call) -> None:
     """Refuse in one clear sentence instead of letting a server cut the prompt."""
     measured = live.measure(call)
     usable = call.room.usable
     if measured.total <= usable:
         return
-    units = exchanges(measured, live.fold.task)
+    units = exchanges(measured, live.fold.staying)
     pins = sum(unit.tokens for unit in units if unit.turn in live.fold.state.pins)
     current = sum(unit.tokens for unit in units if unit.turn == call.turn)
     free = (u.freed for u in units if u.turn != call.turn and u.turn not in live.fold.state.pins)

@@ -10,8 +10,7 @@ import msgspec
 
 from mindstone_tui.core.context import budget, fold
 from mindstone_tui.core.context.measure import Measured
-from mindstone_tui.core.entries import Line, conversation, window
-from mindstone_tui.core.entries.derived import DelegationEnded, TaskDone, TaskStarted
+from mindstone_tui.core.entries import Line, conversation, derived, window
 from mindstone_tui.core.tokens import UNCALIBRATED, Calibration, detect_cut, error_percent
 
 _CONTINUED: Final = 8
@@ -94,13 +93,13 @@ class Watch(msgspec.Struct, eq=False):
                 if (report := conversation.usage_in(entry)) is not None:
                     self._spend(report.usage.cost)
                     self._anchor(line, report)
-            case DelegationEnded(tokens=tokens, cost=cost) if tokens:
+            case derived.DelegationEnded(tokens=tokens, cost=cost) if tokens:
                 self._spend(cost, delegated=cost or 0.0)
             case window.ContextWindowPruned():
                 self.carried = msgspec.structs.replace(
                     self.carried, windows=self.carried.windows + 1
                 )
-            case TaskStarted() | TaskDone():
+            case derived.TaskStarted() | derived.TaskDone():
                 self._start_anew(line.turn + 1)
 
     # Most of a plan is as in the one before: it says what is new and names the one with the rest.

@@ -27,8 +27,7 @@ from mindstone_tui.core.entries.window import (
 )
 from mindstone_tui.core.errors import EntryNotSaved
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
-from mindstone_tui.core.transcript import History, Transcript
-from mindstone_tui.core.transcript.reader import readable, with_blobs
+from mindstone_tui.core.transcript import History, Transcript, reader
 
 Ensure = Callable[[Sequence[window_view.ExchangeLines]], Mapping[int, Receipt]]
 OffLoop = Callable[[Ensure, Sequence[window_view.ExchangeLines]], Awaitable[Mapping[int, Receipt]]]
@@ -101,7 +100,7 @@ class LiveWindow(window_view.View):
         if self._missed:
             self._missed = [each for each in self._missed if each.seq != line.seq]
         if line.seq > self.fold.head:
-            self.fold.add(with_blobs(line, self.history.places))
+            self.fold.add(reader.with_blobs(line, self.history.places))
             self.watch.observe(line)
 
     def record(self, entry: Entry, turn: int | None = None) -> Line:
@@ -122,7 +121,7 @@ class LiveWindow(window_view.View):
         channel = self.transcript.channel
         lines = self.transcript.append_all(
             [Draft(entry=entry, turn=turn, channel=channel) for entry in entries],
-            lambda seq: readable(self.history, seq),
+            lambda seq: reader.readable(self.history, seq),
         )
         self._meet_replacement()
         for line in lines:

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import msgspec
 
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context import policies, report, watch
+from mindstone_tui.core.context import messages, policies, report, watch
 from mindstone_tui.core.context.budget import Room, marks, room_for
 from mindstone_tui.core.context.exchanges import Exchange, candidates_of, question, staying_texts
 from mindstone_tui.core.context.fold import Fold, ReadLines, state_of
@@ -20,10 +20,8 @@ from mindstone_tui.core.context.measure import (
     pieces,
     scaled,
 )
-from mindstone_tui.core.context.messages import Key, ReadBlob, message_of, said
 from mindstone_tui.core.disk import read_blob
-from mindstone_tui.core.entries import Label, Line
-from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
+from mindstone_tui.core.entries import Label, Line, conversation
 from mindstone_tui.core.entries.line import encode_message, request_hash
 from mindstone_tui.core.entries.window import Anchor, Growth, ModelChanged, PromptPlanned, Receipt
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
@@ -126,7 +124,7 @@ def fold_at(history: History, plan_line: Line) -> Fold:
     return fold
 
 
-def keys_of(fold: Fold, model: str, turn: int) -> list[Key]:
+def keys_of(fold: Fold, model: str, turn: int) -> list[messages.Key]:
     """Names of a request's messages up to its tail: the model, the head, then the window."""
     placed = fold.placed(model=model, turn=turn)
     return [("model", model), fold.head_key(), *(item.key for item in placed)]
@@ -162,7 +160,7 @@ class View:
         plan = fold.plan
         after = reader(self.history)(plan.seq + 1, plan.seq + _LOOKED_AHEAD) if plan else ()
         self.watch.start(plan, after)
-        self.sent: list[Key] | None = None
+        self.sent: list[messages.Key] | None = None
         """Names of the messages of the newest planned request, in order."""
         self._measured: tuple[tuple[Call, int, Anchor | None, float], Measured] | None = None
         self._grown: tuple[Measured, tuple[Growth, ...], float, tuple[Growth, ...]] | None = None
@@ -170,7 +168,7 @@ class View:
             tuple[tuple[str, list[policies.EvictionCandidate], int, str], list[policies.Scored]]
             | None
         ) = None
-        self._encoded: dict[Key, bytes] = {}
+        self._encoded: dict[messages.Key, bytes] = {}
         self.gone: dict[tuple[int, str], report.GoneExchange] = {}
         """The exchanges outside the window that are shown, by turn and model; none changes."""
 
@@ -245,11 +243,11 @@ class View:
         if text := self.fold.head_text():
             parts.append(encode_message({"role": "system", "content": text}))
         for placed in self.fold.placed(model=call.model, turn=call.turn):
-            entry = said(placed.line) if placed.line else None
+            entry = messages.said(placed.line) if placed.line else None
             assert entry is not None
             encoded = before.get(placed.key)
             if encoded is None:
-                message = message_of(
+                message = messages.message_of(
                     entry,
                     text=placed.text,
                     blob=blob,
@@ -258,7 +256,7 @@ class View:
                     sounds=call.sounds,
                 )
                 encoded = encode_message(message)
-            if not (isinstance(entry, UserMessage) and entry.images):
+            if not (isinstance(entry, conversation.UserMessage) and entry.images):
                 self._encoded[placed.key] = encoded
             parts.append(encoded)
         if passing := self.fold.tail_text(call.tail):
@@ -332,15 +330,15 @@ class View:
         """Whether the newest exchange has its answer."""
         newest = next(reversed(self.fold.lines.values()), None)
         return newest is not None and (
-            isinstance(newest.entry, AssistantMessage) and not newest.entry.calls
+            isinstance(newest.entry, conversation.AssistantMessage) and not newest.entry.calls
         )
 
-    def blob(self) -> ReadBlob:
+    def blob(self) -> messages.ReadBlob:
         """Reads attachments."""
         folder = self.history.places.blobs
         return lambda digest: read_blob(folder, digest)
 
-    def sent_before(self) -> list[Key]:
+    def sent_before(self) -> list[messages.Key]:
         """Names of the messages of the newest planned request, model first."""
         if self.sent is None:
             plan = self.fold.plan

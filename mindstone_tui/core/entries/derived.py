@@ -179,6 +179,8 @@ class StatementSuperseded(Entry):
     """The line that no longer holds."""
     by: int
     """The line that holds instead."""
+    words: tuple[str, ...] = ()
+    """The sentences of it that are meant, in lower case; none where they were not looked for."""
 
 
 class RecallUsed(Entry):
@@ -328,6 +330,8 @@ class MemoryDecided(TextEntry):
     after: str = ""
     words: str = ""
     """What it says, to be told with the decision."""
+    instead: str = ""
+    """The words that were proposed, where a person chose others."""
     why: str = ""
     how: str = ""
     seen: float = 0.0

@@ -50,6 +50,8 @@ class WindowState(Part):
     """Message → the `message_cut` entry that holds its shortened text."""
     pins: tuple[int, ...] = ()
     """Turns that a person pinned."""
+    corrected: tuple[tuple[int, int], ...] = ()
+    """Messages of the window that others of it replace: each with the one that holds."""
     summaries: tuple[int, ...] = ()
     """`summary_derived` entries that stand in the head."""
     pruned: int | None = None

@@ -290,6 +290,7 @@ class SessionReady(Event):
     """One sentence about the model."""
     turns: int
     entries: int
+    rewound: int = 0
 
 
 class ModelChanged(Event):

@@ -7,6 +7,7 @@ and layout. A line is harmless on a terminal: one row, no control characters.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 from typing import Final, assert_never
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Entry, Line, Unknown, base, derived, store, window
 from mindstone_tui.core.entries.conversation import NOBODY
+from mindstone_tui.core.entries.standings import turns_in_words
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, decided, of_entry
 from mindstone_tui.core.numbers import days, dollars, percent, seconds, tokens
@@ -316,16 +318,23 @@ def _is_folder(change: store.FileChange) -> bool:
 
 
 def _count(event: ev.FilesChanged | ev.FilesRestored) -> str:
-    """How many; folders count only where nothing else changed."""
-    folders = sum(map(_is_folder, event.changes))
-    return plural(event.total - folders or event.total, "file")
+    """How many files, and folders in which nothing else changed."""
+    files = event.total - sum(map(_is_folder, event.changes))
+    folders = sum(map(_is_folder, _named(event)))
+    counted = ((files, "file"), (folders, "folder"))
+    return " and ".join(plural(many, name) for many, name in counted if many)
+
+
+def _named(event: ev.FilesChanged | ev.FilesRestored) -> list[store.FileChange]:
+    """What changed, without the folders of something else that did."""
+    within = {str(above) for one in event.changes for above in PurePosixPath(one.path).parents}
+    return [one for one in event.changes if not _is_folder(one) or one.path not in within]
 
 
 def _paths(event: ev.FilesChanged) -> str:
     """The first few paths of a change."""
-    known = [each.path for each in event.changes if not _is_folder(each)]
-    named = (known or [each.path for each in event.changes])[:3]
-    return ", ".join([*named, *(["…"] if max(len(known), event.total - 50) > 3 else [])])
+    known = [each.path for each in _named(event)]
+    return ", ".join([*known[:3], *(["…"] if max(len(known), event.total - 50) > 3 else [])])
 
 
 def recalled_from(passages: Sequence[derived.RecalledPassage]) -> str:
@@ -490,8 +499,8 @@ def _of_memory_or_command(event: ev.MemoryEvent | ev.CommandEvent) -> EventLine:
 
 def _of_session(event: ev.SessionEvent) -> EventLine:
     match event:
-        case ev.SessionReady(session=session, turns=turns, note=note):
-            return EventLine(text=f"{session} · {plural(turns, 'turn')}", detail=note)
+        case ev.SessionReady(session=session, turns=turns, note=note, rewound=rewound):
+            return EventLine(text=f"{session} · {turns_in_words(turns, rewound)}", detail=note)
         case ev.ModelChanged(model=model, note=note):
             return EventLine(sign="◇", text=f"Now using {model}", detail=note)
         case ev.AnswerDrafted(text=text):

@@ -10,24 +10,13 @@ import msgspec
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import now, stamp
-from mindstone_tui.core.context import plan, summary_call
+from mindstone_tui.core.context import plan, policies, summary_call, window_view
 from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
 from mindstone_tui.core.context.modes import NOTHING_TO_GAIN
-from mindstone_tui.core.context.policies import text_of
-from mindstone_tui.core.context.window_view import reader
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import (
-    BackfillChecked,
-    CompactionCertified,
-    HandoffReplayed,
-    HandoffWritten,
-    StatementSuperseded,
-    SummaryDerived,
-)
-from mindstone_tui.core.entries.standings import not_rewound
+from mindstone_tui.core.entries import Line, derived
+from mindstone_tui.core.entries.standings import not_rewound, superseded_in
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
-from mindstone_tui.core.events import AnyEvent, CommandPrinted
-from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, from_entry
 from mindstone_tui.core.features.tasks import Tasks, TasksFeature
 from mindstone_tui.core.handoff import handoff, handoff_store
 from mindstone_tui.core.rules.book import RuleBook
@@ -37,6 +26,8 @@ from mindstone_tui.core.transcript.reader import rewinds_of
 
 _SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
 _LOOKED_BACK: Final = 10_000
+
+_SINCE: Final = "corrected since"
 
 
 class Handoffs(msgspec.Struct, eq=False):
@@ -86,42 +77,57 @@ class Handoffs(msgspec.Struct, eq=False):
         return context.window.record(entry, context.transcript.last_turn)
 
     def tell_corrections(self, first: int) -> None:
-        """Say below what stands in the head which of its lines hold no longer, since a line."""
+        """Say below what stands in the head which of its lines hold no longer, if that was judged
+        since a line."""
         window = self._context.window
-        replayed = window.fold.reference(window.fold.state.handoff)
-        if replayed is None or not isinstance(taken := replayed.entry, HandoffReplayed):
-            return
         with self._context.transcript.history() as history:
-            read = reader(history)
-            since = not_rewound(read(first, history.head.seq))
-            judged = [one.entry for one in since if isinstance(one.entry, StatementSuperseded)]
-            older = (line for one in judged if one.by < first for line in read(one.by, one.by))
-            told = handoff.corrected([*older, *since])
-        rows = [why for seq, why in told.items() if f"line {seq}]" in taken.text]
-        if rows:
-            text = as_data("\n".join(rows), origin="corrected since", nonce=fresh_nonce())
-            entry = HandoffReplayed(
-                sha256=taken.sha256, text=f"{taken.text}\n{text}", state=window.fold.state
+            if not list(history.newest(("statement_superseded",), history.head.seq - first + 1)):
+                return
+        replayed = window.fold.reference(window.fold.state.handoff)
+        if replayed is None or not isinstance(taken := replayed.entry, derived.HandoffReplayed):
+            return
+        before, told, _ = taken.text.partition(f' origin="{_SINCE}">\n')
+        text = before.rpartition("\n")[0] if told else before
+        if (rows := self._corrected(text)) and "\n".join(rows) not in taken.text:
+            data = as_data("\n".join(rows), origin=_SINCE, nonce=fresh_nonce())
+            entry = derived.HandoffReplayed(
+                sha256=taken.sha256, text=f"{text}\n{data}", state=window.fold.state
             )
             window.record(entry, self._context.transcript.last_turn)
+
+    def _corrected(self, text: str) -> list[str]:
+        """Which lines that a text quotes hold no longer, and by which others."""
+        with self._context.transcript.history() as history:
+            judged = list(history.newest(("statement_superseded",), history.head.seq + 1))[::-1]
+            said = (history.line(seq) for one in judged for seq in superseded_in(one).values())
+            rewinds = rewinds_of(history)
+            holds = [history.whole(line) for line in said if rewinds.of(line) is None]
+            told = handoff.corrected([*holds, *judged])
+        return [why for seq, why in told.items() if f"line {seq}]" in text]
 
     def newest(self) -> str:
         """The handoff that was written last, if it still is what was written."""
         with self._context.transcript.history() as history:
             return handoff_store.show_newest(self._tasks.places, history)
 
+    def show(self) -> str:
+        """The newest handoff, and which of its lines hold no longer."""
+        text = self.newest()
+        since = [f"Changed since: {one}" for one in self._corrected(text)]
+        return "\n".join([text.rstrip(), *since]) if since else text
+
     def _is_fresh(self) -> bool:
         """Whether nothing was said since the newest handoff: a state is handed over once."""
         with self._context.transcript.history() as history:
             for line in history.newest(_SAID | {"handoff_written"}, _LOOKED_BACK):
-                return isinstance(line.entry, HandoffWritten)
+                return isinstance(line.entry, derived.HandoffWritten)
         return False
 
     def _stands(self) -> bool:
         """Whether the newest handoff stands in the prompt already."""
         with self._context.transcript.history() as history:
             for line in history.newest({"handoff_written", "handoff_replayed"}, _LOOKED_BACK):
-                return isinstance(line.entry, HandoffReplayed)
+                return isinstance(line.entry, derived.HandoffReplayed)
         return False
 
     def _to_come(self) -> int:
@@ -150,7 +156,7 @@ class Handoffs(msgspec.Struct, eq=False):
             return Effect() if self._stands() else _tried(self.use)
 
         async def check_backfill(_excess: int) -> Effect:
-            entry = BackfillChecked(unindexed=await backfill())
+            entry = derived.BackfillChecked(unindexed=await backfill())
             try:
                 line = context.window.record(entry, context.transcript.last_turn)
             except EntryNotSaved as error:
@@ -201,7 +207,9 @@ class HandoffsFeature(features.Feature):
 
         An exchange leaves only after it was read back, so that recall finds whatever it does not.
         """
-        if not any(isinstance(one.entry, SummaryDerived) and one.entry.state for one in lines):
+        if not any(
+            isinstance(one.entry, derived.SummaryDerived) and one.entry.state for one in lines
+        ):
             return []
         from mindstone_tui.core.library import compactions  # 8 ms, and only for this
 
@@ -209,10 +217,10 @@ class HandoffsFeature(features.Feature):
         rules = RuleBook(self.session.home).standing(str(self.session.cwd), str(self.session.key))
         with context.transcript.history() as history:
             first = max(history.head.seq - compactions.LISTED, 0)
-            said = not_rewound(reader(history)(first, history.head.seq))
+            said = not_rewound(window_view.reader(history)(first, history.head.seq))
         precious = compactions.precious_in(said, {one.number: one.words for one in rules})
         shown = fold.placed(model=context.model, turn=fold.turn)
-        texts = [one.text or text_of(one.line) for one in shown if one.line is not None]
+        texts = [one.text or policies.text_of(one.line) for one in shown if one.line is not None]
         carried = "\n".join([fold.head_text(), *texts])
         entry, _ = compactions.certify("mindstone", precious, carried, 0)
         return [context.window.record(entry, context.transcript.last_turn)]
@@ -232,7 +240,7 @@ class HandoffsFeature(features.Feature):
             raise NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
         lines = await plan.make_room_by(self.context.window, self.session.modes.compact)
         certified = self._certified(lines)
-        for event in announcements(*lines):
+        for event in from_entry.announcements(*lines):
             yield event
         outcome = self.session.modes.last_chain
         if any(line.kind == "summary_derived" for line in lines):
@@ -243,7 +251,7 @@ class HandoffsFeature(features.Feature):
             kept = [
                 f"\nOf what must not be lost: {one.entry.sentence}."
                 for one in certified
-                if isinstance(one.entry, CompactionCertified)
+                if isinstance(one.entry, derived.CompactionCertified)
             ]
             text = f"Older exchanges are summarised: {sizes}.{said}{''.join(kept)}"
             yield CommandPrinted(
@@ -277,14 +285,14 @@ class HandoffsFeature(features.Feature):
             line = await self.handoffs.write(
                 "asked", prose_by=self.session.modes.ask if how.strip() == "prose" else None
             )
-            for event in announcements(line):
+            for event in from_entry.announcements(line):
                 yield event
-            assert isinstance(line.entry, HandoffWritten)
+            assert isinstance(line.entry, derived.HandoffWritten)
             path = line.entry.path
             text = f"Written to {path}."
             yield CommandPrinted(command="handoff", text=text, data={"path": path}, repeats=True)
         elif verb == "show":
-            yield CommandPrinted(command="handoff", text=self.handoffs.newest())
+            yield CommandPrinted(command="handoff", text=self.handoffs.show())
         elif verb == "use":
             self.handoffs.use()
             yield CommandPrinted(command="handoff", text="The handoff is in the prompt now.")

@@ -89,12 +89,20 @@ class MemoryFeature(Feature):
         return SystemPrompt(*self.memories.head_sections())
 
     def heard(self, line: Line, text: str) -> Sequence[Line]:
-        """Propose what is asked to be remembered; else offer to keep what sounds settled."""
+        """Let go of what is corrected, propose what is asked to be remembered; else offer to keep
+        what sounds settled."""
         if self.session.opening.channel == "delegate":
             return ()  # a program's words, whoever they sound like
+        gone = self._let_go(line, text)
         if proposed := self.memories.propose_said(line, text):
-            return proposed
-        return self.offers.offer(line, text)
+            return [*gone, *proposed]
+        return [*gone, *self.offers.offer(line, text)]
+
+    def _let_go(self, line: Line, text: str) -> Sequence[Line]:
+        written = self.memories.let_go(line, text) if is_correction(text) else []
+        if written:
+            self.session.read_anew()
+        return written
 
     async def bring(self, text: str, share: int, taken: int) -> derived.MemoryDigested | None:
         """The memories that bear on a message; none while recall is off."""
@@ -110,13 +118,11 @@ class MemoryFeature(Feature):
         return None
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
-        """Let go of what was corrected, count the memories that the answer leaned on."""
+        """Let go of what was corrected meanwhile, count the memories that the answer leaned on."""
         told: list[AnyEvent] = []
         for line in turn.lines:
-            said = line.entry.text if isinstance(line.entry, conversation.UserMessage) else ""
-            if is_correction(said) and (written := self.memories.let_go(line, said)):
-                told += [event for each in written for event in announcements(each)]
-                self.session.read_anew()
+            if isinstance(line.entry, conversation.UserMessage):
+                told += announcements(*self._let_go(line, line.entry.text))
         digested = (
             each.entry for each in turn.lines if isinstance(each.entry, derived.MemoryDigested)
         )

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import disk, errors, transcript
+from mindstone_tui.core.entries.standings import turns_in_words
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ModelChanged, Noticed, ScreenAsked
 from mindstone_tui.core.events.report_text import budget_data, headline
 from mindstone_tui.core.features.health import HealthFeature
@@ -92,13 +93,14 @@ class SessionsFeature(Feature):
         context = self.context
         head, turns = context.transcript.head, context.transcript.last_turn
         report = context.report()
+        said = turns_in_words(turns, report.outside.rewound)
         yield CommandPrinted(
             command="status",
             text="\n".join(
                 [
                     *headline(report),
                     context.info.note or f"{context.info.name} answers.",
-                    f"history: {head.seq + 1:,} entries, {turns:,} turns, head {head.hash[:12]}",
+                    f"history: {head.seq + 1:,} entries, {said}, head {head.hash[:12]}",
                     f"window {report.windows:,} of this session: {STATUS[report.zone]}; "
                     f"{report.mode}, {report.policy}",
                     f"approvals: {context.permissions.mode}; "

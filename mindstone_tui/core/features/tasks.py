@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -19,25 +19,24 @@ from mindstone_tui.core.context.extract import folded, passages_of
 from mindstone_tui.core.context.fold import ReadLines
 from mindstone_tui.core.context.summaries import Material, Summarizer, Summary, summarise
 from mindstone_tui.core.context.window_view import reader
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries import Line, conversation, standings
 from mindstone_tui.core.entries.derived import (
     HandoffReplayed,
+    StatementSuperseded,
     SummaryDerived,
     TaskDone,
     TaskStarted,
 )
-from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.errors import ContinuityError
-from mindstone_tui.core.events import AnyEvent, CommandPrinted
-from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, from_entry
 from mindstone_tui.core.features.health import HealthFeature
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.handoff import checkpoint_store, resume
 from mindstone_tui.core.handoff import environment as surroundings
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, fresh
 from mindstone_tui.core.handoff.resume import Resumption, bootstrap
+from mindstone_tui.core.language.replacement import says_more
 from mindstone_tui.core.memory import notes
 from mindstone_tui.core.memory.notes import CATEGORIES
 from mindstone_tui.core.paths import SessionPlaces
@@ -64,27 +63,32 @@ def begun_as_task(read: ReadLines, first: int | None) -> bool:
         if isinstance(line.entry, TaskStarted):
             return True
         if isinstance(line.entry, TaskDone) or (
-            isinstance(line.entry, UserMessage) and line.seq < first
+            isinstance(line.entry, conversation.UserMessage) and line.seq < first
         ):
             return False
     return False
 
 
-def task_section(task: TaskStarted) -> Section:
-    """A task as the head of every prompt says it: in the person's words, until it is done."""
+def task_section(task: TaskStarted, gone: Collection[str] = ()) -> Section:
+    """A task as the head of every prompt says it: in the person's words, until it is done.
+
+    Rules that were corrected are left out.
+    """
+    binding = [one for one in task.constraints if not gone or says_more(one, gone)]
     when = ["Done when:", *(f"- {one}" for one in task.criteria)] if task.criteria else []
-    rules = ["Rules that bind:", *(f"- {one}" for one in task.constraints)]
-    text = "\n".join(
-        ["The task under way:", task.title, *when, *(rules if task.constraints else [])]
-    )
+    rules = ["Rules that bind:", *(f"- {one}" for one in binding)] if binding else []
+    text = "\n".join(["The task under way:", task.title, *when, *rules])
     return Section(name=TASK, text=text, source="/task start", raw_size=len(text))
 
 
 def running_task(newest_first: Iterable[Line], standing: Iterable[Section]) -> Section | None:
     """The task under way, from the end of history, else as the newest prompts say it."""
+    gone: set[str] = set()
     for line in newest_first:
+        if isinstance(line.entry, StatementSuperseded):
+            gone.update(line.entry.words)
         if isinstance(line.entry, TaskStarted):
-            return task_section(line.entry)
+            return task_section(line.entry, gone)
         if isinstance(line.entry, TaskDone):
             return None
     return next((section for section in standing if section.name == TASK), None)
@@ -319,7 +323,7 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
     def _since(self, checkpoint: Checkpoint) -> list[Line]:
         """What was written after a checkpoint and not taken back."""
         with self._context.transcript.history() as history:
-            return not_rewound(reader(history)(checkpoint.head.seq + 1, history.head.seq))
+            return standings.not_rewound(reader(history)(checkpoint.head.seq + 1, history.head.seq))
 
     def ended_since(self, checkpoint: Checkpoint) -> str:
         """That the task of a checkpoint was ended after it; empty while it goes on."""
@@ -357,7 +361,7 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
             spans = self._context.window.fold.state.spans
             lines = [line for span in spans for line in read(span.first, span.last)]
             last = lines[-1].seq if lines else -1
-            return [*lines, *not_rewound(read(last + 1, history.head.seq))]
+            return [*lines, *standings.not_rewound(read(last + 1, history.head.seq))]
 
     def environment(self, lines: Sequence[Line]) -> surroundings.Environment:
         """What surrounds the work: the files it touched, git, services, the tools on offer."""
@@ -411,7 +415,7 @@ class TasksFeature(Feature):
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
         """Save a checkpoint when something was reached."""
         saved = self.tasks.milestone()
-        return announcements(saved) if saved is not None else ()
+        return from_entry.announcements(saved) if saved is not None else ()
 
     def forget(self) -> None:
         """Read the task anew."""
@@ -441,7 +445,7 @@ class TasksFeature(Feature):
             text = "\n".join(filter(None, ["Done.", line.entry.summary]))
             yield CommandPrinted(command="task", text=text)
             memory = self.session.features.get(MemoryFeature)
-            for event in announcements(*await memory.look_back()):
+            for event in from_entry.announcements(*await memory.look_back()):
                 yield event
             return
         elif verb == "start":
@@ -469,7 +473,7 @@ class TasksFeature(Feature):
         match argument:
             case "" | "save":
                 line = self.tasks.save_checkpoint("asked")
-                for event in announcements(line):
+                for event in from_entry.announcements(line):
                     yield event
                 text = f"Saved to {self.session.places.checkpoint}."
                 yield CommandPrinted(command="checkpoint", text=text, repeats=True)
@@ -484,7 +488,7 @@ class TasksFeature(Feature):
                 )
             case "resume":
                 resumption, line = self.tasks.resume_into_prompt()
-                for event in announcements(line):
+                for event in from_entry.announcements(line):
                     yield event
                 steps = "\n".join(f"{step.name}: {step.detail}" for step in resumption.steps)
                 yield CommandPrinted(
@@ -504,7 +508,7 @@ class TasksFeature(Feature):
         """
         memories = self.session.features.get(MemoryFeature).memories
         if argument == "gather":
-            for event in announcements(
+            for event in from_entry.announcements(
                 *await self.tasks.gather_notes(self.session.modes.means.summarizer)
             ):
                 yield event

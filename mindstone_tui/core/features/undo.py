@@ -21,6 +21,7 @@ from mindstone_tui.core.paths import from_home
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, fresh_nonce, one_line, plural
+from mindstone_tui.core.transcript.reader import rewinds_of
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, described, diff_of, summary
 from mindstone_tui.core.undo.restore import Conflict, Outlook
 from mindstone_tui.core.undo.scan import Node
@@ -354,6 +355,8 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
         first = f"put back by {step.by} (line {step.seq}), as {left}"
     asked = _asked_in(services, origin.turn) if origin else ""
     because = f" You asked: “{asked}”" if asked else ""
+    if rewinds_of(services.context.window.history).of_turn(step.turn) is not None:
+        because += " That turn was rewound since."
     shows = f"\n`/diff turn {origin.turn}` shows it." if origin else ""
     return CommandPrinted(
         command="why",

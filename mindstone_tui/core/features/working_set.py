@@ -12,6 +12,7 @@ import msgspec
 from mindstone_tui.core import entries, errors
 from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.context import build_report, manual, measure
+from mindstone_tui.core.entries.conversation import SessionOpened
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked, from_entry, report_text
 from mindstone_tui.core.events.narrate import describe, turn_names
 from mindstone_tui.core.features.recall import why_recalled
@@ -157,7 +158,10 @@ class WindowFeature(Feature):
         except errors.NoSuchEntry as error:
             told = await asyncio.to_thread(why_file, self.session, argument)
             if told is None:
-                what = f"{error.what.rstrip('.')}, and no turn changed a file of that name."
+                opened = self.session.history.header.entry
+                point = opened.forked_from if isinstance(opened, SessionOpened) else None
+                own = f" after this fork of {point.session}" if point else ""
+                what = f"{error.what.rstrip('.')}, and no turn{own} changed a file of that name."
                 raise errors.NoSuchEntry(what, error.remedy) from None
             yield told
             return

@@ -9,19 +9,18 @@ imported settles nothing, and stands here only as a quotation that says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, Literal
 
 import msgspec
 
 from mindstone_tui.core.context.extract import BINDING, folded
-from mindstone_tui.core.entries import Line, Part, derived
+from mindstone_tui.core.entries import Line, Part, conversation, derived
 from mindstone_tui.core.entries.actions import actions_of, plan_in
-from mindstone_tui.core.entries.conversation import AssistantMessage, AssistantPartial, UserMessage
 from mindstone_tui.core.entries.provenance import is_imported, is_quotation, quoted
 from mindstone_tui.core.handoff.environment import Environment
-from mindstone_tui.core.language import clause, intent, lists
+from mindstone_tui.core.language import clause, intent, lists, replacement
 from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import recogniser, statement
@@ -241,9 +240,9 @@ def advance(checkpoint: Checkpoint, lines: Iterable[Line]) -> Checkpoint:
 def _utterance(line: Line) -> statement.Utterance | None:
     said = partial(statement.Utterance, line=line.seq, turn=line.turn, imported=is_imported(line))
     match line.entry:
-        case UserMessage(text=text):
+        case conversation.UserMessage(text=text):
             return said(speaker="user", text=text)
-        case AssistantMessage(text=text) if text.strip():
+        case conversation.AssistantMessage(text=text) if text.strip():
             return said(speaker="assistant", text=text)
     return None
 
@@ -302,44 +301,48 @@ class _Work:
                     self._add(kind, text, line)
                 else:
                     self._state = _noted(state, category, text, line)
-            case derived.StatementSuperseded(statement=seq, by=by):
+            case derived.StatementSuperseded(statement=seq, by=by, words=words):
                 # A message may say more than what was corrected; a note says one thing.
                 gone = {seq} & self._notes
                 self._register = registers.confirmed(self._register, by, without=gone)
+                self._let_go(lambda one: one.at.line == seq and _is_retired(one, words))
                 left = tuple(one for one in state.learnings if one.seq != seq)
                 self._state = msgspec.structs.replace(state, learnings=left)
             case derived.OfferAnswered(keep=False, words=words):
                 self._not_kept(words)
             case derived.MemoryDecided(decision="refused" | "undone", words=words):
                 self._not_kept(words, "memory")
-            case UserMessage(text=text):
+            case derived.MemoryDecided(decision="edited", words=words, instead=old) if old:
+                self._not_kept(old, "memory")
+                self._add("memory", words, line)
+            case conversation.UserMessage(text=text):
                 self._hear(line)
                 self._state = _asked(state, text, line)
-            case AssistantMessage(text=text, calls=calls):
+            case conversation.AssistantMessage(text=text, calls=calls):
                 self._hear(line)
                 state = _with_subtasks(state, _checklist(text, line))
                 state = _with_plan(state, [one for call in calls for one in plan_in(call)], line)
                 self._state = state if calls or not text.strip() else _answered(state, text, line)
-            case AssistantPartial(text=text) if text.strip():
+            case conversation.AssistantPartial(text=text) if text.strip():
                 self._state = _cut_off(state, text, line)
             case derived.SummaryDerived():
                 self._state = msgspec.structs.replace(state, summary=line.seq)
 
     def _not_kept(self, words: str, *kinds: statement.StatementKind) -> None:
         """A person does not want words kept; what else they made of them, a rule say, stays."""
-        standing, no = self._register.standing, folded(words)
-        kept = (o for o in standing if folded(o.words) not in no or (kinds and o.kind not in kinds))
-        self._register = msgspec.structs.replace(self._register, standing=tuple(kept))
+        no = folded(words)
+        self._let_go(lambda one: folded(one.words) in no and (not kinds or one.kind in kinds))
 
     def _end_task(self) -> None:
         """The task's own rules end with it, and promises; what the session settled stays."""
-        standing = tuple(
-            one
-            for one in self._register.standing
-            if one.at.start >= 0
-            and one.kind != "commitment"
-            and not intent.is_for_a_task(one.words)
+        self._let_go(
+            lambda one: (
+                one.is_of_task or one.kind == "commitment" or intent.is_for_a_task(one.words)
+            )
         )
+
+    def _let_go(self, ends: Callable[[statement.Statement], bool]) -> None:
+        standing = tuple(one for one in self._register.standing if not ends(one))
         self._register = msgspec.structs.replace(self._register, standing=standing)
 
     def _hear(self, line: Line) -> None:
@@ -379,6 +382,11 @@ class _Work:
         self._state = msgspec.structs.replace(
             state, commands=tuple(commands[-COMMANDS:]), errors=tuple(errors.values())[-ERRORS:]
         )
+
+
+def _is_retired(one: statement.Statement, gone: Collection[str]) -> bool:
+    """Whether a line that corrects says so of a task's own rule: nothing else makes it go away."""
+    return one.is_of_task and bool(gone) and not replacement.says_more(one.words, gone)
 
 
 _KIND_OF_NOTE: Final[dict[str, statement.StatementKind]] = {
@@ -487,16 +495,8 @@ def _noted(state: Checkpoint, category: str, text: str, line: Line) -> Checkpoin
 LARGEST: Final = 5_000
 """Bytes of a saved checkpoint."""
 _GIVES_WAY: Final = (
-    ("progress", 0),
-    ("learnings", 3),
-    ("commands", 4),
-    ("commitments", 5),
-    ("decisions", 8),
-    ("errors", 1),
-    ("next_steps", 2),
-    ("questions", 5),
-    ("decisions", 3),
-    ("commitments", 0),
+    *(("progress", 0), ("learnings", 3), ("commands", 4), ("commitments", 5), ("decisions", 8)),
+    *(("errors", 1), ("next_steps", 2), ("questions", 5), ("decisions", 3), ("commitments", 0)),
     ("commands", 0),
 )
 """What is left out of a checkpoint that is too large, in this order, and how many stay."""

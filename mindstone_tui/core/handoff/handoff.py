@@ -20,10 +20,8 @@ from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.digest import outcomes_in
 from mindstone_tui.core.context.extract import SourceMessage, approvals_of, passages_of
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
-from mindstone_tui.core.entries import Line, Part, Span
+from mindstone_tui.core.entries import Line, Part, Span, derived, provenance
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.derived import StatementSuperseded
-from mindstone_tui.core.entries.provenance import is_quotation
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced
 from mindstone_tui.core.handoff.environment import (
     Environment,
@@ -220,7 +218,7 @@ def next_step(checkpoint: Checkpoint, *, begun: bool = False) -> list[str]:
     found += [f"- The last answer says: {one.text} {_at(one)}" for one in checkpoint.next_steps]
     if found:
         return found
-    if fresh := [one for one in fresh_errors(checkpoint) if not is_quotation(one.kind)]:
+    if fresh := [one for one in fresh_errors(checkpoint) if not provenance.is_quotation(one.kind)]:
         one = fresh[-1]
         return [f"- {one.kind} failed last {_at(one)}: mend it, or ask."]
     return ["- The last request was answered. Nothing waits: ask the person."]
@@ -346,7 +344,7 @@ def said(items: Iterable[Sourced]) -> list[str]:
 def corrected(since: Sequence[Line]) -> dict[int, str]:
     """The lines of which others say that they hold no longer, each with what was said instead."""
     said = {line.seq: line.entry.text for line in since if isinstance(line.entry, UserMessage)}
-    judged = [line.entry for line in since if isinstance(line.entry, StatementSuperseded)]
+    judged = [line.entry for line in since if isinstance(line.entry, derived.StatementSuperseded)]
     return {
         one.statement: f"Line {one.statement} holds no longer, by line {one.by}: "
         f"{shortened(said[one.by], 200)}"
@@ -388,12 +386,9 @@ def digest(letter: Letter) -> str:
 def render(letter: Letter) -> str:
     """The file's text."""
     fields = (
-        f"handoff: {letter.format}",
-        f"session: {_plain(letter.session)}",
-        f"covers: {letter.covers.first}-{letter.covers.last}",
-        f"head: {letter.head}",
-        f"written: {letter.written}",
-        f"trigger: {_plain(letter.trigger)}",
+        *(f"handoff: {letter.format}", f"session: {_plain(letter.session)}"),
+        *(f"covers: {letter.covers.first}-{letter.covers.last}", f"head: {letter.head}"),
+        *(f"written: {letter.written}", f"trigger: {_plain(letter.trigger)}"),
         f"sha256: {letter.sha256}",
     )
     return "\n".join(["---", *fields, "---", letter.body, END, ""])

@@ -191,7 +191,8 @@ def _block(
     )
     head = (
         f"The work goes on from checkpoint {checkpoint.version}. It is derived from the "
-        "transcript, which wins where they differ; turns and lines are those of the transcript."
+        "transcript, which wins where they differ: what was done since is not in it; turns and "
+        "lines are those of the transcript."
     )
     blocks = [f"{title}:\n" + "\n".join(lines) for title, lines in parts if lines]
     if left_out:

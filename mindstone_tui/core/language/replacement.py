@@ -10,8 +10,9 @@ is only asked, proposed, quoted or added. Where none of this tells, the answer i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise, product
 from typing import Final
 
 import msgspec
@@ -77,13 +78,50 @@ class _Words(msgspec.Struct, frozen=True):
 
 def replaces(later: str, earlier: str) -> bool:
     """Whether what was said later makes something that was said earlier hold no more."""
+    return bool(replaced_in(later, earlier))
+
+
+def replaced_in(later: str, earlier: str) -> list[str]:
+    """The sentences of what was said earlier that hold no more, in lower case."""
     old = [one for one in _sentences(earlier) if _states(one)]
     new = list(_sentences(later))
     if not old or not new or _UNSURE.search(" ".join(new)):
-        return False
-    for at, sentence in enumerate(new):
-        following = new[at + 1] if at + 1 < len(new) else ""
-        if any(_replaces(sentence, following, each, first=not at) for each in old):
+        return []
+    pairs = [(one, following, not at) for at, (one, following) in enumerate(pairwise([*new, ""]))]
+    return [
+        each
+        for each in old
+        if any(_replaces(one, following, each, first=first) for one, following, first in pairs)
+    ]
+
+
+def says_more(text: str, gone: Collection[str]) -> bool:
+    """Whether a text states something beside the sentences that hold no more."""
+    said = list(_sentences(text))
+    return any(one not in gone for one in [one for one in said if _states(one)] or said)
+
+
+def meant_by(later: str, earlier: Sequence[str]) -> set[int]:
+    """Which of several statements, by their place, a later one makes hold no more.
+
+    Where it could mean one of several things, such as the timeout of the frontend or that of the
+    backend, and does not tell which, none of them.
+    """
+    found = {at: gone for at, text in enumerate(earlier) if (gone := replaced_in(later, text))}
+    if any(each.search(later.lower()) for each in (*_DENIED, _OF_NO_USE, _NO_MORE)):
+        return {*found}  # it says which
+    every = [one for gone in found.values() for one in gone]
+    clear = (at for at, gone in found.items() if not _parallel(gone, every))
+    return {*clear}
+
+
+def _parallel(some: Sequence[str], every: Sequence[str]) -> bool:
+    """Whether statements say the same of other things than some of all do."""
+    for one, other in product(some, every):
+        mine, its = _words(one), _words(other)
+        labels = (mine.labels - its.labels) and (its.labels - mine.labels)
+        counted = mine.counted and its.counted and mine.counted.isdisjoint(its.counted)
+        if labels or counted or _of_others(one, other):
             return True
     return False
 

@@ -24,7 +24,6 @@ from mindstone_tui.core.entries.conversation import SessionOpened, ToolReturned
 from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
-from mindstone_tui.core.memory.notes import DECIDED
 from mindstone_tui.core.recall import candidates, embedding, speak, store, thresholds
 from mindstone_tui.core.recall.index import Asked, InMemoryIndex, RecallIndex, SearchResult
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
@@ -74,23 +73,13 @@ class AgentFilesIndex(msgspec.Struct, eq=False):
         return {name: len(asked & set(query_terms(text))) / len(asked) / 2 for name, text in texts}
 
     def search(
-        self,
-        query: str,
-        k: int,
-        kinds: Collection[str],
-        apart_from: str,
-        *,
-        asked: Asked | None = None,
+        self, query: str, k: int, kinds: Collection[str], *, asked: Asked | None = None
     ) -> SearchResult | None:
-        """The best of these kinds of files; None when there are none.
-
-        What the log and the journals say of a session that is searched itself is left out: it is
-        derived from what stands there.
-        """
+        """The best of these kinds of files; None when there are none."""
         index = self.sync() if kinds else None
         if index is None:
             return None
-        allowed = candidates.Filter(kinds=frozenset(kinds), unlike=f"· {apart_from}")
+        allowed = candidates.Filter(kinds=frozenset(kinds))
         return index.search(query, k, allowed=allowed, asked=asked)
 
     def embed_some(self, limit: int) -> bool:
@@ -174,7 +163,7 @@ def _signature(agent: paths.AgentPlaces) -> Signature:
 
 def _digest(signature: Signature) -> str:
     # The number changes with what is taken from a file, so that an older index is made anew.
-    return hashlib.sha256(f"2 {signature!r}".encode()).hexdigest()[:32] if signature else ""
+    return hashlib.sha256(f"3 {signature!r}".encode()).hexdigest()[:32] if signature else ""
 
 
 def state_of_files(agent: paths.AgentPlaces) -> str:
@@ -197,7 +186,11 @@ def _memory_text(path: Path) -> str:
 
 
 def _sections(path: Path) -> Iterator[tuple[str, str]]:
-    """The file's sections by heading, and what stands before the first; of a long file, its end."""
+    """What people wrote there, by heading, first what stands before all; of a long file, its end.
+
+    What a session wrote may be taken back, corrected or refused since; it is found in that one,
+    as it stands there now.
+    """
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - READ))
         text = file.read().decode("utf-8", "replace")
@@ -205,9 +198,9 @@ def _sections(path: Path) -> Iterator[tuple[str, str]]:
     yield "", before.strip()
     for section in sections:
         heading, _, body = section.partition("\n")
-        # A decision may be taken back or corrected: it is found where it was said, as it stands.
-        parts = [one for one in f"\n{body}".split("\n### ") if not one.startswith(DECIDED)]
-        yield heading.strip(), "\n### ".join(parts).strip()
+        if " · agent:" in heading:
+            body = "\n".join(row for row in body.split("\n") if not row.startswith(("- ", "### ")))
+        yield heading.strip(), body.strip()
 
 
 Refer = Callable[[str], entries.Line]

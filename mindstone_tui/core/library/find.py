@@ -181,7 +181,7 @@ class StoredRecall:
         else:
             keys = [each.key for each in self._meant]
             found = self._everybody.search(query, count, keys, allowed=allowed, asked=asked)
-        kept = self._files.search(query, count, files, self._own, asked=asked)
+        kept = self._files.search(query, count, files, asked=asked)
         there = self._elsewhere(query, count, allowed, asked)
         past = lineage.ask_ancestors(
             self._lineage, query, count, allowed, asked=asked, embedder=self._embedder, own=found

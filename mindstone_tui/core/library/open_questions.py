@@ -16,17 +16,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from mindstone_tui.core import disk, errors, events, paths, patterns, text, transcript
-from mindstone_tui.core.entries import Line, ToolCall, derived, standings, store
-from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
-    SessionOpened,
-    ToolAnswered,
-    ToolApproved,
-    ToolAsked,
-    ToolRefused,
-    ToolReturned,
-    TurnEnded,
-)
+from mindstone_tui.core.entries import Line, ToolCall, conversation, derived, standings, store
 from mindstone_tui.core.events.narrate_entry import surface_of
 from mindstone_tui.core.library.lease import Holder, Lease
 from mindstone_tui.core.numbers import ago
@@ -218,21 +208,23 @@ def still_open(lines: Iterable[Line]) -> list[Line]:
     asked: dict[str, Line] = {}
     for line in lines:
         match line.entry:
-            case ToolAsked(call=call):
+            case conversation.ToolAsked(call=call):
                 asked[call] = line
-            case ToolAnswered(call=call) as given:
+            case conversation.ToolAnswered(call=call) as given:
                 if call in asked and is_answered(asked[call], given):
                     del asked[call]
-            case ToolReturned(call=call):
+            case conversation.ToolReturned(call=call):
                 asked.pop(call, None)
-            case TurnEnded():
+            case conversation.TurnEnded():
                 asked.clear()
     return list(asked.values())
 
 
-def is_answered(asked: Line, given: ToolAnswered) -> bool:
+def is_answered(asked: Line, given: conversation.ToolAnswered) -> bool:
     """Whether an answer was meant for a question, and not for an earlier one of that call."""
-    return isinstance(asked.entry, ToolAsked) and given.is_for(asked.entry.call, asked.ts)
+    return isinstance(asked.entry, conversation.ToolAsked) and given.is_for(
+        asked.entry.call, asked.ts
+    )
 
 
 def left_waiting(turn: Iterable[Line]) -> Line | None:
@@ -244,13 +236,17 @@ def left_waiting(turn: Iterable[Line]) -> Line | None:
     asked: dict[str, Line] = {}
     for line in turn:
         match line.entry:
-            case TurnEnded():
+            case conversation.TurnEnded():
                 return None
-            case AssistantMessage(calls=wanted):
+            case conversation.AssistantMessage(calls=wanted):
                 calls = wanted
-            case ToolAsked(call=call, folder=folder) if folder:
+            case conversation.ToolAsked(call=call, folder=folder) if folder:
                 asked[call] = line
-            case ToolApproved(call=call) | ToolRefused(call=call) | ToolReturned(call=call):
+            case (
+                conversation.ToolApproved(call=call)
+                | conversation.ToolRefused(call=call)
+                | conversation.ToolReturned(call=call)
+            ):
                 calls = tuple(one for one in calls if one.id != call)
     return asked.get(calls[0].id) if calls else None
 
@@ -259,7 +255,7 @@ def question_in(
     line: Line, lease: Lease, *, gone: bool = False, left: bool = False
 ) -> OpenQuestion:
     """A line that asks about a tool, as what waits; its program may have left it, or be gone."""
-    assert isinstance(line.entry, ToolAsked)
+    assert isinstance(line.entry, conversation.ToolAsked)
     same = ("call", "name", "risk", "shown", "why", "folder", "helper")
     asked = {name: getattr(line.entry, name) for name in same}
     unattended = left or lease.holder == Holder(line.channel, unattended=True)
@@ -270,7 +266,7 @@ def begun_in(history: transcript.History) -> str:
     """The folder in which a session was begun; empty where its history does not say that."""
     with contextlib.suppress(errors.NoSuchEntry):
         opened = history.line(0).entry
-        return opened.folder if isinstance(opened, SessionOpened) else ""
+        return opened.folder if isinstance(opened, conversation.SessionOpened) else ""
     return ""
 
 
@@ -366,7 +362,7 @@ def _offered(session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
                 offer = line
             case derived.OfferAnswered():
                 offer = None
-            case TurnEnded() if offer is not None and line.turn > offer.turn:
+            case conversation.TurnEnded() if offer is not None and line.turn > offer.turn:
                 offer = None
     if offer is None or not isinstance(offer.entry, derived.StandingInstructionOffered):
         return []
@@ -394,7 +390,7 @@ def _plans(session: str, lines: Iterable[Line], history: transcript.History) -> 
             case derived.PlanChanged(stage=stage):
                 began = line.turn if stage == "planning" else None
                 made = line if stage == "edited" else None
-            case TurnEnded(ending="done") if began is not None and line.turn > began:
+            case conversation.TurnEnded(ending="done") if began is not None and line.turn > began:
                 made = line
     if made is None:
         return []
@@ -403,7 +399,7 @@ def _plans(session: str, lines: Iterable[Line], history: transcript.History) -> 
         said = ["\n".join(f"{at}. {step}" for at, step in enumerate(steps, 1))]
     else:
         turn = [history.whole(line).entry for line in history.turn(made.turn)]
-        said = [entry.text for entry in turn if isinstance(entry, AssistantMessage)]
+        said = [entry.text for entry in turn if isinstance(entry, conversation.AssistantMessage)]
         steps = steps_of(said[-1]) if said else ()
     asked = {"kind": "plan", "call": "plan", "digest": "\n".join(steps)}
     shown = "\n".join(["A plan", *said])

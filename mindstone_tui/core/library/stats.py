@@ -117,7 +117,7 @@ def add_up(
         rows = (
             total,
             _row(tables["program"], profile.program),
-            _row(tables["project"], profile.folder),
+            _row(tables["project"], profile.project),
         )
         for row in rows:
             row.sessions += 1

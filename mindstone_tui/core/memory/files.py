@@ -30,8 +30,7 @@ from mindstone_tui.core import bounded_json, disk, paths, patterns
 from mindstone_tui.core.config.settings import MemorySettings
 from mindstone_tui.core.context.extract import first_sentence
 from mindstone_tui.core.context.summary_call import Count
-from mindstone_tui.core.entries import Part
-from mindstone_tui.core.entries.window import Section
+from mindstone_tui.core.entries import Part, window
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.memory.notes import KEPT_BY_PERSON, Note
 from mindstone_tui.core.memory.notes import render as render_notes
@@ -294,7 +293,7 @@ class Rendered(Part):
 
 def head_sections(
     shelf: Shelf, notes: Sequence[Note], settings: MemorySettings, count: Count
-) -> tuple[tuple[Section, ...], tuple[str, ...]]:
+) -> tuple[tuple[window.Section, ...], tuple[str, ...]]:
     """What memory adds to the head of every prompt, and a warning for what does not fit.
 
     Invariants, the index and what was kept hold words that a person agreed to; the other notes
@@ -317,7 +316,7 @@ def head_sections(
         ),
     )
     sections = tuple(
-        Section(name=name, text=f"{title}\n{text}", source="memory", raw_size=len(text))
+        window.Section(name=name, text=f"{title}\n{text}", source="memory", raw_size=len(text))
         for name, title, text in texts
         if text
     )

@@ -12,9 +12,8 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import errors, patterns
+from mindstone_tui.core import disk, errors, patterns
 from mindstone_tui.core.context import digest, summary_call
-from mindstone_tui.core.disk import REAL, ensure_folder, not_saved, replace_file, write_all
 from mindstone_tui.core.entries import Line, Part
 from mindstone_tui.core.entries.derived import Importance, NoteTaken, StatementSuperseded, TaskDone
 from mindstone_tui.core.language.intent import is_for_a_task
@@ -171,11 +170,7 @@ def write(places: SessionPlaces, notes: Sequence[Note]) -> None:
     """Put all notes into the session's `notes.md`, whole or not at all."""
     text = f"# Notes of {places.key}\n\n{_grouped(notes, len(notes))}\n".encode()
     if not places.notes.exists() or places.notes.read_bytes() != text:
-        replace_file(places.notes, text)
-
-
-DECIDED: Final = "Decisions"
-"""The heading in the log under which decisions stand."""
+        disk.replace_file(places.notes, text)
 
 
 class LogSection(Part):
@@ -199,7 +194,7 @@ def log_text(section: LogSection, at: datetime) -> str:
         f"{at:%Y-%m-%d %H:%M} · checkpoint {section.version} · {section.session}",
         (
             ("What happened", section.happened),
-            (DECIDED, section.decisions),
+            ("Decisions", section.decisions),
             ("Memories cited", section.cited),
             ("Mistakes prevented", section.prevented),
             ("Memories proposed", section.proposed),
@@ -234,14 +229,14 @@ def _markdown(title: str, parts: Sequence[tuple[str, Sequence[str]]]) -> str:
 
 def add(path: Path, text: str, opening: str) -> None:
     """Append to a file for people, durably; what stands there is never touched."""
-    ensure_folder(path.parent)
+    disk.ensure_folder(path.parent)
     try:
-        fd = REAL.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        fd = disk.REAL.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
-            start = "" if REAL.size(fd) else opening
-            write_all(fd, (start + text).encode())
-            REAL.sync(fd)
+            start = "" if disk.REAL.size(fd) else opening
+            disk.write_all(fd, (start + text).encode())
+            disk.REAL.sync(fd)
         finally:
-            REAL.close(fd)
+            disk.REAL.close(fd)
     except OSError as error:
-        raise not_saved(path, error) from error
+        raise disk.not_saved(path, error) from error

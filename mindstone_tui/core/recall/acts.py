@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import apsw
 import msgspec
 
-from mindstone_tui.core.entries import Line, ToolCall
-from mindstone_tui.core.entries.actions import PATCHED, Action, done
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
+from mindstone_tui.core.entries import Line, ToolCall, conversation
+from mindstone_tui.core.entries.actions import PATCHED, Action, done, kind_of
+from mindstone_tui.core.entries.store import FilesChanged
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.patterns import pattern_of
 
@@ -102,12 +103,16 @@ class Doings(msgspec.Struct, eq=False):
         entry = line.entry
         if line.parent:
             return []
-        if isinstance(entry, AssistantMessage):
+        if isinstance(entry, conversation.AssistantMessage):
             self._asked |= {call.id: call for call in entry.calls}
-        elif isinstance(entry, ToolReturned) and entry.call in self._asked:
+        elif isinstance(entry, conversation.ToolReturned) and entry.call in self._asked:
             found = done(self._asked.pop(entry.call), entry, line)
             known = [each for each in found if each.kind != "other"]
             return [(each, line.ts) for act in known for each in (act, *_patched_by(act))]
+        elif isinstance(entry, FilesChanged) and kind_of(entry.name) != "change":
+            paths = (one.path for one in entry.changes if not one.after.startswith("folder"))
+            of_it = partial(Action, kind="change", name=entry.name, seq=line.seq, turn=line.turn)
+            return [(of_it(about=path), line.ts) for path in paths]
         return []
 
 

@@ -23,12 +23,11 @@ from mindstone_tui.core.language.replacement import replaces
 from mindstone_tui.core.language.sentences import parts_of, shortened
 from mindstone_tui.core.language.words import plain_words, root, stopwords
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.recall import ranking, speak
+from mindstone_tui.core.recall import passages, ranking, speak
 from mindstone_tui.core.recall.index import SearchResult
-from mindstone_tui.core.recall.passages import Passage, spoken_date
 
 NOTHING: Final = "Nothing was said about that."
-Near = Callable[[Passage], Sequence[Passage]]
+Near = Callable[[passages.Passage], Sequence[passages.Passage]]
 """A message with those around it, in order."""
 
 _LISTS: Final = Path(__file__).with_suffix(".txt")
@@ -92,7 +91,7 @@ def telling(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(kept or words))
 
 
-def who(passage: Passage) -> str:
+def who(passage: passages.Passage) -> str:
     """Whose words they are, where they have a name."""
     unnamed = passage.speaker in ranking.UNNAMED or passage.role == "tool"
     return "" if unnamed else f"{passage.speaker}: "
@@ -103,9 +102,9 @@ def brief(text: str, longest: int) -> str:
     return shortened(" ".join(text.split()), longest)
 
 
-def source(passage: Passage, *, dated: bool = True) -> str:
+def source(passage: passages.Passage, *, dated: bool = True) -> str:
     """Where it stands: its day and its line, with a mark if another program heard it."""
-    day = spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
+    day = passages.spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
     line = f"line {passage.seq}{_MARK * passage.imported}"
     return f"({day}, {line})" if day else f"({line})"
 
@@ -169,7 +168,7 @@ def _units(sentence: str) -> frozenset[str]:
 class Remark(msgspec.Struct, frozen=True):
     """A message, how much speaks for it, and what stood before it."""
 
-    passage: Passage
+    passage: passages.Passage
     score: float
     before: str = ""
     """What was said right before it,"""
@@ -336,7 +335,7 @@ def phrase(said: Remark, sentence: str, *, dated: bool = False) -> str:
     text = _with_neighbours(passage.text, sentence)
     if said.last and _PRONOUN.match(sentence):
         text += f" (after “{brief(said.last, 70)}”)"
-    day = spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
+    day = passages.spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
     return f"{day}{': ' if day else ''}{who(passage)}{text} {source(passage, dated=not day)}"
 
 
@@ -380,7 +379,7 @@ def _around(found: SearchResult, near: Near) -> list[Remark]:
     return list(best.values())
 
 
-def _in_place(around: Sequence[Passage], at: int, score: float) -> Remark:
+def _in_place(around: Sequence[passages.Passage], at: int, score: float) -> Remark:
     passage, earlier = around[at], around[:at]
     theirs = (one.text for one in reversed(earlier) if one.speaker == passage.speaker)
     return Remark(
@@ -413,7 +412,7 @@ def _sentences(wanted: Wanted, said: Sequence[Remark]) -> Iterator[SpokenSentenc
             yield SpokenSentence(one, text, worth, own, held, shaped)
 
 
-def _manner(wanted: Wanted, passage: Passage, text: str) -> float:
+def _manner(wanted: Wanted, passage: passages.Passage, text: str) -> float:
     """What speaks against a sentence by how it is said, and by whom."""
     return -(
         1.0 * asks(text)

@@ -16,10 +16,8 @@ import msgspec
 
 from mindstone_tui.core.language.intent import only_asks
 from mindstone_tui.core.language.languages import is_english
-from mindstone_tui.core.recall import import_numpy_on_one_thread
+from mindstone_tui.core.recall import embedding, import_numpy_on_one_thread, language_vectors
 from mindstone_tui.core.recall import thresholds as tuned
-from mindstone_tui.core.recall.embedding import Encoded, Floats
-from mindstone_tui.core.recall.language_vectors import LanguageVectors
 from mindstone_tui.core.recall.lexicon import (
     BESIDE_MEANING,
     MOST_POSTINGS,
@@ -61,8 +59,6 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     kinds: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
     """Kinds that are never among the hits."""
-    unlike: str = ""
-    """Entries whose name ends so are never among them."""
     as_of: int | None = None
     """The line at which one looks: what was rewound after it still counts there."""
 
@@ -101,9 +97,9 @@ class Signals(msgspec.Struct):
 class AskedWords(msgspec.Struct, frozen=True):
     """How near the candidates come to each word that was asked for."""
 
-    weights: Floats
+    weights: embedding.Floats
     """How much each word counts; together 1."""
-    nearness: dict[str, Floats]
+    nearness: dict[str, embedding.Floats]
     """By the passage's id, how near it comes to each."""
 
     def missing(self, passages: Iterable[str]) -> float:
@@ -133,8 +129,8 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
 class Across(msgspec.Struct, frozen=True):
     """A question as the model for many languages sees it, and what it may be compared with."""
 
-    asked: Floats
-    vectors: LanguageVectors
+    asked: embedding.Floats
+    vectors: language_vectors.LanguageVectors
 
 
 class _Look(msgspec.Struct, kw_only=True):
@@ -142,7 +138,7 @@ class _Look(msgspec.Struct, kw_only=True):
 
     signals: Signals
     matches: WordMatches
-    asked: Encoded | None
+    asked: embedding.Encoded | None
     across: Across | None
     passages: int
     mean: float
@@ -155,7 +151,7 @@ class _Look(msgspec.Struct, kw_only=True):
     tokens: AskedTokens | None = None
     usual_closeness: float | None = None
     """Of passages chosen without regard to the question, once it was measured."""
-    nearness: dict[str, Floats] = {}
+    nearness: dict[str, embedding.Floats] = {}
 
     def matched(self) -> AskedWords | None:
         """What was compared word by word."""
@@ -190,7 +186,7 @@ class Gatherer:
     def gather(
         self,
         question: Question,
-        asked: Encoded | None,
+        asked: embedding.Encoded | None,
         allowed: Filter,
         across: Across | None = None,
         *,
@@ -255,7 +251,7 @@ class Gatherer:
     def _first_look(
         self,
         matches: WordMatches,
-        asked: Encoded | None,
+        asked: embedding.Encoded | None,
         allowed: Filter,
         across: Across | None,
         hidden: Collection[int],
@@ -399,7 +395,6 @@ class Gatherer:
             and (allowed.until is None or at <= allowed.until)
             and (not allowed.kinds or columns[8] in allowed.kinds)
             and columns[8] not in allowed.without
-            and not (allowed.unlike and columns[3].endswith(allowed.unlike))
         ]
 
     def _complete(self, look: _Look, found: Sequence[_Read]) -> None:
@@ -477,7 +472,7 @@ class Gatherer:
         return {entry: (injected, used) for entry, injected, used in found}
 
 
-def by_chance(tokens: Floats) -> Floats:
+def by_chance(tokens: embedding.Floats) -> embedding.Floats:
     """The more tokens a passage has, the closer it comes to anything by chance."""
     import numpy as np
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from mindstone_tui.core.entries import Line, actions, standings, window
 from mindstone_tui.core.recall import acts, passages, store
 from mindstone_tui.core.recall.index import RecallIndex
-from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.reader import with_blobs
+from mindstone_tui.core.transcript import History, reader
 
 ReadFrom = Callable[[int], Iterable[Line]]
 Progress = Callable[[int], None]
@@ -88,7 +87,7 @@ def reading(history: History) -> ReadFrom:
     def read(first: int) -> Iterator[Line]:
         for line in history.read(first):
             if isinstance(line, Line):
-                yield with_blobs(line, history.places)
+                yield reader.with_blobs(line, history.places)
 
     return read
 

@@ -22,9 +22,8 @@ from typing import Final, TypeVar
 import apsw
 import msgspec
 
-from mindstone_tui.core import disk, entries, paths
+from mindstone_tui.core import disk, entries, errors, paths
 from mindstone_tui.core.entries import actions, window
-from mindstone_tui.core.errors import VectorsInterrupted, VectorsUnavailable
 from mindstone_tui.core.language.intent import as_statement
 from mindstone_tui.core.recall import acts, embedding, language_vectors, library_file, speak
 from mindstone_tui.core.recall import thresholds as tuned
@@ -79,7 +78,7 @@ class Asked:
             return (
                 embedding.encode(self.embedder, self._query) if self.embedder is not None else None
             )
-        except VectorsUnavailable:
+        except errors.VectorsUnavailable:
             return None
 
     @property
@@ -96,7 +95,7 @@ class Asked:
                 return None
             vector: embedding.Floats = companion.embed([as_statement(self._query)])[0]
             return vector
-        except VectorsUnavailable:
+        except errors.VectorsUnavailable:
             return None
 
 
@@ -259,7 +258,7 @@ class RecallIndex:
         """
         embedder = self._embedder
         if embedder is None or not self._can_vectors:
-            raise VectorsUnavailable(
+            raise errors.VectorsUnavailable(
                 "No embedding model is available.", "Recall works on words alone."
             )
         self._guarded(lambda: self._tables.adopt_model(embedder.name, embedder.dims))
@@ -274,9 +273,9 @@ class RecallIndex:
                 if content not in fresh:
                     fresh[content] = next(meanings)
                 made.append((row, fresh[content]))
-        except VectorsUnavailable as error:
+        except errors.VectorsUnavailable as error:
             # If it worked before, it is this text that it cannot take.
-            if self._model_worked and not isinstance(error, VectorsInterrupted):
+            if self._model_worked and not isinstance(error, errors.VectorsInterrupted):
                 made.append((waiting[len(made)][0], None))
             raise
         finally:
@@ -302,7 +301,7 @@ class RecallIndex:
         if waiting:
             try:
                 vectors = companion.embed([text for _, text in waiting])
-            except VectorsUnavailable:
+            except errors.VectorsUnavailable:
                 self._companion_works = False
                 return 0
             rows = [row for row, _ in waiting]

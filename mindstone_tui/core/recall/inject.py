@@ -8,9 +8,8 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries import Line, provenance
 from mindstone_tui.core.entries.derived import HERE, RecalledPassage, RecallInjected
-from mindstone_tui.core.entries.provenance import UNKNOWN, ImportSource
 from mindstone_tui.core.language import intent, lists, words
 from mindstone_tui.core.recall import index, speak
 from mindstone_tui.core.recall.passages import Passage, passages_of, spoken_date
@@ -18,7 +17,7 @@ from mindstone_tui.core.recall.ranking import Hit, mark_corrected
 from mindstone_tui.core.text import as_data, one_line
 
 Counter = Callable[[str], int]
-OriginOf = Callable[[str, int], ImportSource]
+OriginOf = Callable[[str, int], provenance.ImportSource]
 """The program and the file of an imported line, by its session and its number."""
 
 CONSIDERED: Final = 24
@@ -39,10 +38,10 @@ _AND_ASKS: Final = lists.pattern_beside(__file__, "and asks", re.IGNORECASE)
 _REFERS_BACK: Final = lists.pattern_beside(__file__, "refers back", re.IGNORECASE)
 
 
-def nowhere_known(session: str, seq: int) -> ImportSource:
+def nowhere_known(session: str, seq: int) -> provenance.ImportSource:
     """Where nobody can look it up, imported words are marked all the same."""
     del session, seq
-    return UNKNOWN
+    return provenance.UNKNOWN
 
 
 class Injected(msgspec.Struct, frozen=True):

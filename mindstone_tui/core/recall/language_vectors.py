@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 import apsw
 
 from mindstone_tui.core.language.languages import is_english
-from mindstone_tui.core.recall import import_numpy_on_one_thread
-from mindstone_tui.core.recall.embedding import Floats
+from mindstone_tui.core.recall import embedding, import_numpy_on_one_thread
 from mindstone_tui.core.recall.library_file import EVERYBODY, writing
 from mindstone_tui.core.recall.store import NOT_READ, PENDING, STORED, UNWANTED, Tables
 
@@ -103,7 +102,7 @@ class LanguageVectors:
         )
         return [(row, text) for row, text in found]
 
-    def store(self, rows: Sequence[int], vectors: Floats) -> None:
+    def store(self, rows: Sequence[int], vectors: embedding.Floats) -> None:
         """Store vectors in one transaction."""
         from mindstone_tui.core.recall.vector_view import as_bytes, signs_of  # numpy: 0.1 s
 
@@ -138,12 +137,12 @@ class LanguageVectors:
         return bool(found.get == at_least)
 
     def nearest(
-        self, asked: Floats, count: int, rows: Collection[int] | None
+        self, asked: embedding.Floats, count: int, rows: Collection[int] | None
     ) -> tuple[dict[int, float], float]:
         """The nearest rows with their cosines, best first, and the mean of all cosines."""
         return self._looked_at(len(asked)).nearest(asked, count, rows)
 
-    def cosines(self, asked: Floats, rows: Sequence[int]) -> dict[int, float]:
+    def cosines(self, asked: embedding.Floats, rows: Sequence[int]) -> dict[int, float]:
         """Cosines of those rows that have such a vector."""
         return self._looked_at(len(asked)).cosines(asked, rows)
 

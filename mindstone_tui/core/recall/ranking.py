@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.language import intent, lists
-from mindstone_tui.core.language.replacement import replaces
+from mindstone_tui.core.language.replacement import meant_by, replaces
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, words_of
 from mindstone_tui.core.recall import thresholds as tuned
@@ -37,6 +37,7 @@ UNNAMED: Final = frozenset({"user", "assistant", "tool", "system", "human", "ai"
 """What speakers are called who have no name."""
 _MODEL: Final = "assistant"
 _NOTE: Final = "note"
+_TASK: Final = "task"
 """How the model is called where it has no name."""
 _READ_FOR_RULES: Final = 6_000
 """Characters of a message in which rules are looked for; a longer one is a paste."""
@@ -170,10 +171,10 @@ def arrange(hits: Sequence[Hit]) -> list[Hit]:
 
 def mark_corrected(hits: Sequence[Hit], standing: Iterable[Passage]) -> list[Hit]:
     """Mark what a later statement replaces that was no candidate, as it stands in the window."""
-    later = [one for one in standing if one.role == "user"]
+    later = [(one.seq, _replaced(one, hits)) for one in standing if one.role == "user"]
     marked = []
-    for hit in hits:
-        by = [one.seq for one in later if _replaces(one, hit.passage, inherited=hit.inherited)]
+    for at, hit in enumerate(hits):
+        by = [seq for seq, replaced in later if at in replaced]
         here = bool(by) and hit.inherited
         known = [] if here or hit.superseded_by is None else [hit.superseded_by]
         newest, here = max([*by, *known], default=None), here or hit.superseded_here
@@ -368,32 +369,49 @@ def _newest_first(hits: Sequence[Hit]) -> list[Hit]:
     """Put a newer statement before the older ones it replaces, and mark both."""
     ordered = list(hits)
     for newer in sorted(hits, key=lambda hit: hit.passage.seq):
+        session = newer.passage.session
+        weaker = [hit for hit in hits if newer.score >= tuned.AS_STRONG * hit.score]
         replaced = {
-            hit.passage.seq
-            for hit in hits
-            if newer.score >= tuned.AS_STRONG * hit.score and _replaces(newer.passage, hit.passage)
+            weaker[at].passage.seq for at in _replaced(newer.passage, weaker, inherited=False)
         }
         if not replaced:
             continue
-        at = _place(ordered, {newer.passage.seq})
-        first = min(at, _place(ordered, replaced))
+        at = _place(ordered, session, {newer.passage.seq})
+        first = min(at, _place(ordered, session, replaced))
         moved = ordered.pop(at)
         ordered.insert(first, msgspec.structs.replace(moved, supersedes=tuple(sorted(replaced))))
         ordered = [
             msgspec.structs.replace(hit, superseded_by=newer.passage.seq)
-            if hit.passage.seq in replaced
+            if hit.passage.session == session and hit.passage.seq in replaced
             else hit
             for hit in ordered
         ]
     return ordered
 
 
-def _place(hits: Sequence[Hit], seqs: Collection[int]) -> int:
-    return next(at for at, hit in enumerate(hits) if hit.passage.seq in seqs)
+def _place(hits: Sequence[Hit], session: str, seqs: Collection[int]) -> int:
+    """Where the first of a session's lines is."""
+    said = (hit.passage for hit in hits)
+    return next(at for at, one in enumerate(said) if one.session == session and one.seq in seqs)
 
 
-def _replaces(new: Passage, old: Passage, *, inherited: bool = False) -> bool:
-    """Whether the newer one, said by somebody who may say so, makes the older one hold no more.
+def _replaced(new: Passage, hits: Sequence[Hit], *, inherited: bool = True) -> set[int]:
+    """Which of the hits a newer statement makes hold no more, where it tells which it means."""
+    may = [
+        at
+        for at, hit in enumerate(hits)
+        if _may_replace(new, hit.passage, inherited=inherited and hit.inherited)
+    ]
+    # What was replaced before is no other thing that could be meant.
+    stands = [at for at in may if hits[at].passage.superseded in (0, new.seq)]
+    found = {stands[at] for at in meant_by(new.text, [hits[at].passage.text for at in stands])}
+    return found | {
+        at for at in may if at not in stands and replaces(new.text, hits[at].passage.text)
+    }
+
+
+def _may_replace(new: Passage, old: Passage, *, inherited: bool) -> bool:
+    """Whether the newer one was said by somebody who may say that the older one holds no more.
 
     Only people change facts by saying so: what they said themselves, and what the model made of it.
     """
@@ -402,10 +420,8 @@ def _replaces(new: Passage, old: Passage, *, inherited: bool = False) -> bool:
         return False
     if new.ts < old.ts or (new.imported and not old.imported):
         return False  # what was taken over later was said earlier, and to another program
-    may = old.speaker in (new.speaker, _MODEL, _NOTE)
-    if new.role != "user" or not may or intent.only_asks(new.text):
-        return False
-    return replaces(new.text, old.text)
+    may = old.speaker in (new.speaker, _MODEL, _NOTE, _TASK)
+    return new.role == "user" and may and not intent.only_asks(new.text)
 
 
 def _spread_duplicates(hits: Sequence[Hit], subjects: Mapping[str, frozenset[str]]) -> list[Hit]:

@@ -201,7 +201,6 @@ def _allows(allowed: Filter, passage: Passage) -> bool:
         and (allowed.until is None or at <= allowed.until)
         and (not allowed.kinds or passage.kind in allowed.kinds)
         and passage.kind not in allowed.without
-        and not (allowed.unlike and passage.entry.endswith(allowed.unlike))
     )
 
 

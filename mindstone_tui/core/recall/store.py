@@ -22,8 +22,7 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from mindstone_tui.core.entries import Line, actions, standings
-from mindstone_tui.core.entries.window import Receipt, Restored, Rewound
+from mindstone_tui.core.entries import Line, actions, standings, window
 from mindstone_tui.core.recall import acts
 from mindstone_tui.core.recall.library_file import EVERYBODY, load_vectors, span_of, writing
 from mindstone_tui.core.recall.passages import CHUNKING, Passage, epoch, indexed_words
@@ -119,7 +118,7 @@ class Tables:
             if passages:
                 self._database.execute(_MERGED)
 
-    def receipt(self, passages: Sequence[Passage], *, languages: bool = False) -> Receipt:
+    def receipt(self, passages: Sequence[Passage], *, languages: bool = False) -> window.Receipt:
         """What the index itself says about the passages of one exchange.
 
         With `languages`, a vector for many languages that is still to be made counts as missing.
@@ -138,7 +137,7 @@ class Tables:
             digest.update(content)
             states.add(PENDING if languages and other in (PENDING, NOT_READ) else vector)
         vectors = "failed" if FAILED in states else "pending" if PENDING in states else "stored"
-        return Receipt(
+        return window.Receipt(
             turn=passages[0].turn if passages else 0,
             passages=found,
             digest=digest.hexdigest() if found else "",
@@ -240,19 +239,19 @@ class Tables:
         )
         for table in ("passages", "acts"):
             match line.entry:
-                case Rewound(to_turn=turn, state=state):
+                case window.Rewound(to_turn=turn, state=state):
                     self._database.execute(
                         f"update {table} set rewound = ?1 where owner = ?4 and turn > ?2"
                         " and seq <= ?3 and (rewound = 0 or rewound > ?1)",
                         (line.seq, turn, min(state.through, line.seq), self.owner),
                     )
-                case Restored(turns=turns):
+                case window.Restored(turns=turns):
                     self._database.execute(
                         f"update {table} set rewound = 0 where owner = ?3 and seq < ?1"
                         " and rewound < ?1 and turn in (select value from json_each(?2))",
                         (line.seq, json.dumps(turns), self.owner),
                     )
-        if said or isinstance(line.entry, Rewound | Restored):
+        if said or isinstance(line.entry, window.Rewound | window.Restored):
             self._database.execute(
                 "update passages set superseded = coalesce((select max(later) from verdicts as v"
                 " where v.owner = passages.owner and v.seq = passages.seq and not exists (select 1"

@@ -13,13 +13,11 @@ from itertools import takewhile
 import msgspec
 
 from mindstone_tui.core import disk, paths
-from mindstone_tui.core.entries import Blob, Draft, Line, Unknown
+from mindstone_tui.core.entries import Blob, Draft, Line, Unknown, quotes
 from mindstone_tui.core.entries.conversation import SessionOpened, without_usage
 from mindstone_tui.core.entries.line import GENESIS
-from mindstone_tui.core.entries.quotes import LineOf
 from mindstone_tui.core.errors import EntryNotSaved, NoSuchEntry
-from mindstone_tui.core.transcript import Damaged, Head, History, Transcript
-from mindstone_tui.core.transcript.file import Replacements
+from mindstone_tui.core.transcript import Damaged, Head, History, Transcript, file
 
 _MADE = "sketch"
 
@@ -117,11 +115,11 @@ class InMemoryTranscript(Transcript):
         return self.lines[-1].turn
 
     @property
-    def replacements(self) -> Replacements:
+    def replacements(self) -> file.Replacements:
         """There is no file that anybody could replace."""
-        return Replacements()
+        return file.Replacements()
 
-    def append_all(self, drafts: Sequence[Draft], past: LineOf | None = None) -> list[Line]:
+    def append_all(self, drafts: Sequence[Draft], past: quotes.LineOf | None = None) -> list[Line]:
         """Take entries in, in order; each keeps all its words."""
         return [self._put(draft) for draft in drafts]
 
@@ -144,7 +142,7 @@ class InMemoryTranscript(Transcript):
         """A reader of the same lines, which sees what is added later."""
         return SketchedHistory(self.places, self.lines)
 
-    def save(self, past: LineOf | None = None) -> list[Line]:
+    def save(self, past: quotes.LineOf | None = None) -> list[Line]:
         """Nothing is ever unsaved."""
         return []
 

@@ -17,8 +17,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.build_report import report_at
 from mindstone_tui.core.context.policies import text_of
-from mindstone_tui.core.entries import IMPORTED, Line
-from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.entries import IMPORTED, Line, window
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events.from_entry import Announcer
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, import_sample
@@ -309,7 +308,7 @@ class Replay:
     async def _reported(self, line: Line) -> AsyncIterator[ev.AnyEvent]:
         """The window as it was when a request was planned; nothing for every other line."""
         plan = line.entry
-        if not self._reports or not isinstance(plan, PromptPlanned) or plan.purpose:
+        if not self._reports or not isinstance(plan, window.PromptPlanned) or plan.purpose:
             return
         try:
             report = await asyncio.to_thread(report_at, self._history, self._settings, line)
@@ -353,7 +352,7 @@ def has_requests(history: History) -> bool:
 
 
 def _is_request(line: Line) -> bool:
-    return isinstance(line.entry, PromptPlanned) and not line.entry.purpose
+    return isinstance(line.entry, window.PromptPlanned) and not line.entry.purpose
 
 
 async def playable(

@@ -13,10 +13,8 @@ import msgspec
 from mindstone_tui.core import errors, transcript
 from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.config.settings import RecallSettings, Settings
-from mindstone_tui.core.context import manual, plan, policies, summaries
+from mindstone_tui.core.context import cascade, manual, modes, plan, policies, summaries
 from mindstone_tui.core.context.budget import ASSUMED_WINDOW
-from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
-from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.context.window import Ensure, LiveWindow
 from mindstone_tui.core.context.window_view import ExchangeLines, Target
@@ -42,11 +40,11 @@ class Continuing:
         self._letter: handoff.Letter | None = None
 
     @property
-    def steps(self) -> dict[StepName, Apply]:
+    def steps(self) -> dict[cascade.StepName, cascade.Apply]:
         """The steps of the modes that write something down."""
         return {"checkpoint": self._save, "handoff": self._write, "handoff_replay": self._take_over}
 
-    async def _save(self, _excess: int) -> Effect:
+    async def _save(self, _excess: int) -> cascade.Effect:
         self._advance()
         saved = msgspec.structs.replace(self._state, version=self._state.version + 1)
         self._state = saved
@@ -56,9 +54,9 @@ class Continuing:
             sha256=checkpoint_store.digest(saved),
             trigger="window",
         )
-        return Effect(lines=(self._window.record(entry),))
+        return cascade.Effect(lines=(self._window.record(entry),))
 
-    async def _write(self, _excess: int) -> Effect:
+    async def _write(self, _excess: int) -> cascade.Effect:
         self._advance()
         usable = self._window.now().room.usable
         try:
@@ -69,21 +67,21 @@ class Continuing:
                 written=self._sketch.lines[-1].ts,
                 trigger="window",
                 count=self._count,
-                budget=min(handoff.BUDGET, usable * HANDOFF_SHARE // 100),
+                budget=min(handoff.BUDGET, usable * cascade.HANDOFF_SHARE // 100),
             )
         except errors.ContinuityError as error:
-            return Effect(held=False, why=error.what)
+            return cascade.Effect(held=False, why=error.what)
         entry = derived.HandoffWritten(
             path=f"handoffs/{self._letter.covers.last:08d}-{self._letter.sha256[:12]}.md",
             sha256=self._letter.sha256,
             covers=self._letter.covers,
             trigger="window",
         )
-        return Effect(lines=(self._window.record(entry),))
+        return cascade.Effect(lines=(self._window.record(entry),))
 
-    async def _take_over(self, _excess: int) -> Effect:
+    async def _take_over(self, _excess: int) -> cascade.Effect:
         if self._letter is None:
-            return Effect(held=False, why="no handoff was written")
+            return cascade.Effect(held=False, why="no handoff was written")
         since = self._sketch.lines[self._letter.covers.last + 1 :]
         used = {one.entry.sha256 for one in since if isinstance(one.entry, derived.HandoffReplayed)}
         try:
@@ -91,8 +89,8 @@ class Continuing:
                 self._letter, since, self._count, replayed=used, nonce=self._letter.sha256[:16]
             )
         except errors.ContinuityError as error:
-            return Effect(held=False, why=error.what)
-        return Effect(lines=(self._window.record(taken.entry(self._window.fold.state)),))
+            return cascade.Effect(held=False, why=error.what)
+        return cascade.Effect(lines=(self._window.record(taken.entry(self._window.fold.state)),))
 
     def _advance(self) -> None:
         self._state = checkpoint.advance(
@@ -258,8 +256,8 @@ class Rehearsal:
         summarizer = summaries.Summarizer(
             count=self._count, ask=options.ask, model=options.model, nonce=lambda: _NONCE
         )
-        self.window.room_maker = Modes(
-            Means(summarizer=summarizer, steps=continuing.steps)
+        self.window.room_maker = modes.Modes(
+            modes.Means(summarizer=summarizer, steps=continuing.steps)
         ).make_room
 
     async def take(self, line: Line) -> None:

@@ -18,7 +18,6 @@ from mindstone_tui.core.config.edit import all_keys, nearest
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.window_view import PromptPrices
 from mindstone_tui.core.entries import Line, Part, Usage, conversation, derived, window
-from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.cost import sent_in
 from mindstone_tui.core.numbers import percent, tokens
 from mindstone_tui.core.providers.cache_rules import OPENAI, SentPrompt, expect, rules_of
@@ -270,7 +269,7 @@ async def cost_if(
         held.recollection.close()
         if not plans:
             asked = ", ".join(f"{one}={value}" for one, value in changed.items() if fixed)
-            raise UsageError(
+            raise errors.UsageError(
                 f"With {asked or 'these settings'} no request of {source.places.key} could be sent."
             )
         fit = fit or _fit(sent, plans)
@@ -300,19 +299,19 @@ async def cost_if(
 
 def _untold(
     source: transcript.History, sent: _Recorded, recorded: Sequence[float | None]
-) -> UsageError:
+) -> errors.UsageError:
     """Why nobody can say what other settings would have cost, and what can be done about it."""
     unpriced = [each for each, money in zip(sent, recorded, strict=True) if money is None]
     what = f"What {source.places.key} would have cost cannot be told"
     if not sent:
-        return UsageError(f"{what}: no request is recorded.")
+        return errors.UsageError(f"{what}: no request is recorded.")
     model = unpriced[0][0].model
     if all(usage.cost == 0 for _, usage in unpriced):
-        return UsageError(
+        return errors.UsageError(
             f"{model} costs nothing, whatever is sent.",
             "`mindstone replay --what-if` tells what would be sent.",
         )
-    return UsageError(
+    return errors.UsageError(
         f"{what}: the price of {model} is not known.",
         f'Write `"{model}" = [3.0, 15.0]` below [models.prices] in config.toml: dollars for a '
         "million tokens of prompt and of answer.",

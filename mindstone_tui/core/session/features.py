@@ -25,8 +25,7 @@ import msgspec
 
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.cascade import Apply, StepName
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
+from mindstone_tui.core.entries import Line, derived
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, UnknownName, UsageError
 from mindstone_tui.core.events import AnyEvent, Noticed
 from mindstone_tui.core.plugins import FEATURES, LeftOut, load, loaded
@@ -36,24 +35,12 @@ if TYPE_CHECKING:
     from mindstone_tui.core.session.services import SessionServices
 
 SHIPPED: Final = (
-    "app:AppFeature",
-    "jobs:JobsFeature",
-    "undo:UndoFeature",
-    "working_set:WindowFeature",
-    "standing_files:StandingFeature",
-    "toolbox:ToolboxFeature",
-    "hook_files:HooksFeature",
-    "prompt_files:PromptFilesFeature",
-    "tasks:TasksFeature",
-    "plans:PlansFeature",
-    "rules:RulesFeature",
-    "memory:MemoryFeature",
-    "recall:RecallFeature",
-    "handoffs:HandoffsFeature",
-    "health:HealthFeature",
-    "review:ReviewFeature",
-    "delegation:DelegationFeature",
-    "sessions:SessionsFeature",
+    *("app:AppFeature", "jobs:JobsFeature", "undo:UndoFeature", "working_set:WindowFeature"),
+    *("standing_files:StandingFeature", "toolbox:ToolboxFeature", "hook_files:HooksFeature"),
+    *("prompt_files:PromptFilesFeature", "tasks:TasksFeature", "plans:PlansFeature"),
+    *("rules:RulesFeature", "memory:MemoryFeature", "recall:RecallFeature"),
+    *("handoffs:HandoffsFeature", "health:HealthFeature", "review:ReviewFeature"),
+    *("delegation:DelegationFeature", "sessions:SessionsFeature"),
 )
 """Every feature of this program, as `module:Class` of `core/features/`.
 
@@ -195,7 +182,7 @@ class Feature:
 
     async def bring(
         self, text: str, share: int, taken: int
-    ) -> MemoryDigested | RecallInjected | None:
+    ) -> derived.MemoryDigested | derived.RecallInjected | None:
         """What the prompts of this turn end with, in `share` tokens of which some are taken."""
         del text, share, taken
         return None

@@ -22,16 +22,7 @@ from mindstone_tui.core.context.plan import plans_of_turn
 from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.context.window_view import fold_at, reader
 from mindstone_tui.core.disk import REAL
-from mindstone_tui.core.entries import Draft, Line, Unknown, conversation
-from mindstone_tui.core.entries.derived import (
-    NoteTaken,
-    PlanChanged,
-    StatementSuperseded,
-    TaskDone,
-    TaskStarted,
-    TodoChanged,
-)
-from mindstone_tui.core.entries.standings import Rewinds
+from mindstone_tui.core.entries import Draft, Line, Unknown, conversation, derived, standings
 from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.entries.window import (
     Forked,
@@ -45,15 +36,17 @@ from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
 from mindstone_tui.core.memory.notes import recent_notes
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.tokens import rough_count
-from mindstone_tui.core.transcript import History, Transcript
-from mindstone_tui.core.transcript.history_store import HistoryStore
+from mindstone_tui.core.transcript import History, Transcript, history_store
 from mindstone_tui.core.transcript.reader import rewinds_of
 
 _AT: Final = "@"
 _BEFORE_COPIES: Final = 2
 """Lines of a fork before the first that it copies: where it comes from, and its model."""
-_WORK: Final = (TaskStarted, TodoChanged, PlanChanged)
-_AROUND: Final = (NoteTaken, StatementSuperseded, Rewound, Restored)
+_WORK: Final = (derived.TaskStarted, derived.TodoChanged, derived.PlanChanged)
+_AROUND: Final = (
+    *(derived.NoteTaken, derived.StatementSuperseded, derived.MemoryDecided, derived.OfferAnswered),
+    *(Rewound, Restored),
+)
 _SHOWN_OF_HASH: Final = 12
 
 
@@ -62,7 +55,7 @@ def fork_session(
     history: History,
     child: SessionPlaces,
     turn: int | None,
-    upstream: HistoryStore | None = None,
+    upstream: history_store.HistoryStore | None = None,
     *,
     noted: bool = True,
 ) -> None:
@@ -145,7 +138,7 @@ def _with_verdicts(history: History, lines: Sequence[Line]) -> list[Line]:
     kept = {line.seq: line for line in lines if not isinstance(line.entry, Unknown)}
     for line in history.newest(("statement_superseded",), history.head.seq):
         match line.entry:
-            case StatementSuperseded(statement=old, by=new) if {old, new} <= kept.keys():
+            case derived.StatementSuperseded(statement=old, by=new) if {old, new} <= kept.keys():
                 kept[line.seq] = line
     return [kept[seq] for seq in sorted(kept)]
 
@@ -153,15 +146,20 @@ def _with_verdicts(history: History, lines: Sequence[Line]) -> list[Line]:
 def _copies(lines: Sequence[Line]) -> Iterator[Draft]:
     """Lines of the parent as the fork writes them: each names the one it came from.
 
-    A verdict is the fork's own: it names lines by their numbers, which are others there.
+    A verdict is the fork's own: it names lines by their numbers, which are others there. What was
+    answered before is no proposal or offer of the fork's.
     """
     placed = {line.seq: at for at, line in enumerate(lines, _BEFORE_COPIES)}
     for line in lines:
         assert not isinstance(line.entry, Unknown)
         entry, parent = conversation.without_usage(line.entry), line.id
-        if isinstance(entry, StatementSuperseded):
-            entry = StatementSuperseded(statement=placed[entry.statement], by=placed[entry.by])
-            parent = ""
+        if isinstance(entry, derived.StatementSuperseded):
+            old, new = placed[entry.statement], placed[entry.by]
+            entry, parent = msgspec.structs.replace(entry, statement=old, by=new), ""
+        elif isinstance(entry, derived.MemoryDecided):
+            entry = msgspec.structs.replace(entry, proposal=f"{line.session} {entry.proposal}")
+        elif isinstance(entry, derived.OfferAnswered):
+            entry = msgspec.structs.replace(entry, offer=0)
         yield Draft(
             entry=entry, turn=line.turn, channel=line.channel, ts=line.ts, parent=parent or None
         )
@@ -288,24 +286,35 @@ def _work_under_way(history: History, window: Sequence[Line], through: int) -> l
 
     A note that something in the window corrected comes along: the fork may take that back.
     """
-    kinds = {kind.__struct_config__.tag: kind for kind in (*_WORK, TaskDone, *_AROUND)}
+    kinds = {kind.__struct_config__.tag: kind for kind in (*_WORK, derived.TaskDone, *_AROUND)}
     newest = history.newest([str(tag) for tag in kinds], history.head.seq + 1)
     known = [line for line in newest if line.seq <= through]
-    rewinds = Rewinds(known)
+    rewinds = standings.Rewinds(known)
     # A verdict goes with the turn in which it was made: what it let go holds again.
-    judged = [line for line in known if isinstance(line.entry, StatementSuperseded)]
+    judged = [line for line in known if isinstance(line.entry, derived.StatementSuperseded)]
     gone = {line.seq for line in judged if rewinds.of_place(line.seq, line.turn) is not None}
     held = [line for line in known if line.seq not in gone and rewinds.of(line) is None]
     noted = {note.seq for note in recent_notes(held)}
     shown = {line.seq for line in window}
     for line in judged:
-        if isinstance(line.entry, StatementSuperseded) and line.entry.by in shown:
+        if isinstance(line.entry, derived.StatementSuperseded) and line.entry.by in shown:
             noted.add(line.entry.statement)
-    found = [line for line in held if line.seq in noted and isinstance(line.entry, NoteTaken)]
-    running = list(takewhile(lambda line: not isinstance(line.entry, TaskDone), held))
+    found = [
+        line for line in held if line.seq in noted and isinstance(line.entry, derived.NoteTaken)
+    ]
+    running = list(takewhile(lambda line: not isinstance(line.entry, derived.TaskDone), held))
+    first = min(shown, default=0)
+    found += [line for line in held if line.seq > first and _is_a_no(line)]
     for kind in _WORK:
         found += [line for line in running if isinstance(line.entry, kind)][:1]
     return found
+
+
+def _is_a_no(line: Line) -> bool:
+    """Whether a person did not want words of the window kept, or not as they were."""
+    entry = line.entry
+    changed = isinstance(entry, derived.MemoryDecided) and entry.decision != "approved"
+    return changed or (isinstance(entry, derived.OfferAnswered) and not entry.keep)
 
 
 def _window_after(

@@ -16,23 +16,10 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import events, numbers
+from mindstone_tui.core import errors, events, numbers
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import LeftQuestion, asked_before
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import (
-    NOBODY,
-    AssistantMessage,
-    ToolAnswered,
-    ToolApproved,
-    ToolAsked,
-    ToolCalled,
-    ToolRefused,
-    ToolReturned,
-    TurnEnded,
-    TurnStarted,
-)
-from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, SessionBusy
+from mindstone_tui.core.entries import Line, conversation
 from mindstone_tui.core.events import Answer, AnyEvent, from_entry, narrate, narrate_entry
 from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.lease import Lease
@@ -56,22 +43,23 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
     for line in lines:
         words = str(narrate.describe_line(line)).lstrip("· ")
         match line.entry:
-            case ToolCalled(call=call, name=name, shown=shown):
+            case conversation.ToolCalled(call=call, name=name, shown=shown):
                 names[call] = narrate_entry.call_line(name, shown)
-            case ToolAsked(call=call, name=name, shown=shown):
+            case conversation.ToolAsked(call=call, name=name, shown=shown):
                 asked[call] = narrate_entry.call_line(name, shown)
-            case ToolAnswered(call=call) as given if call in asked:  # a later one comes to nothing
+            # A later answer comes to nothing.
+            case conversation.ToolAnswered(call=call) as given if call in asked:
                 wide = f": {given.remember} ({given.keep})" if given.keep else ""
                 told.append(f"{asked.pop(call)} · {words}{'' if given.granted else wide}")
-            case AssistantMessage(calls=calls):
+            case conversation.AssistantMessage(calls=calls):
                 names |= {one.id: one.name for one in calls}
-            case ToolApproved(call=call, by="rule") if call in names:
+            case conversation.ToolApproved(call=call, by="rule") if call in names:
                 told.append(f"{names[call]} · {words}")
-            case ToolRefused(call=call, by=by) if by != "person" and call in names:
+            case conversation.ToolRefused(call=call, by=by) if by != "person" and call in names:
                 told.append(f"{names[call]} · {words}")
             case entry if decision := narrate_entry.decision_in(entry, line.channel):
                 told.append(decision)
-            case TurnEnded(how=how) if how:
+            case conversation.TurnEnded(how=how) if how:
                 told.append(f"stopped · {how} · {line.channel}")
     return told
 
@@ -103,7 +91,7 @@ class SharedQuestions:
 
         It counts when it is heard, after everything that stands before it in the file.
         """
-        entry = ToolAnswered(call=call, **msgspec.structs.asdict(answer))
+        entry = conversation.ToolAnswered(call=call, **msgspec.structs.asdict(answer))
         if not self._is_open(entry):
             self.find()
         if not self._is_open(entry):
@@ -113,12 +101,12 @@ class SharedQuestions:
             line = self._context.window.record(entry)
             self._own.add(line.id)
             return line
-        except EntryNotSaved:
+        except errors.EntryNotSaved:
             # The turn cannot go on, either, and says why; nobody is left waiting.
             self._context.questions.answer(call, answer)
             raise
 
-    def _as_it_counts_here(self, given: ToolAnswered, line: Line) -> Answer:
+    def _as_it_counts_here(self, given: conversation.ToolAnswered, line: Line) -> Answer:
         """An answer; "until you leave" holds for this turn where we do not see them leave."""
         answer = _answer_in(given)
         elsewhere = line.id not in self._own or given.asked in self._for_turn
@@ -126,7 +114,7 @@ class SharedQuestions:
             return msgspec.structs.replace(answer, keep="turn")
         return answer
 
-    def _is_open(self, given: ToolAnswered) -> bool:
+    def _is_open(self, given: conversation.ToolAnswered) -> bool:
         """Whether the question waits that is answered."""
         waiting = self._context.questions.waiting | {
             call: line.ts for call, line in self._elsewhere.items()
@@ -152,7 +140,7 @@ class SharedQuestions:
     def _out_of_patience(self, since: str) -> Answer:
         patience = self._context.settings.approvals.patience
         why = f"Nobody answered for {numbers.seconds(patience)} (approvals.patience)."
-        return Answer(allowed=False, why=why, how=NOBODY, asked=since)
+        return Answer(allowed=False, why=why, how=conversation.NOBODY, asked=since)
 
     def left(self) -> tuple[list[Line], LeftQuestion] | None:
         """The turn that a program left waiting for an answer, for whoever has the lease.
@@ -161,20 +149,20 @@ class SharedQuestions:
         """
         turn = self._newest_turn()
         line = open_questions.left_waiting(turn)
-        if line is None or not isinstance(line.entry, ToolAsked):
+        if line is None or not isinstance(line.entry, conversation.ToolAsked):
             return None
         asked = line.entry
         given = partial(self._given, line)
         if given() is None and 0 < self._patience(turn, asked.call) <= _NONE_LEFT:
             no = msgspec.structs.asdict(self._out_of_patience(line.ts))
-            self._context.window.record(ToolAnswered(call=asked.call, **no), line.turn)
+            self._context.window.record(conversation.ToolAnswered(call=asked.call, **no), line.turn)
             return None
         return turn, LeftQuestion(line, asked, given)
 
     def _given(self, asked: Line) -> Answer | None:
         """The first answer to a question of the newest turn."""
         for line in self._newest_turn():
-            if isinstance(line.entry, ToolAnswered) and open_questions.is_answered(
+            if isinstance(line.entry, conversation.ToolAnswered) and open_questions.is_answered(
                 asked, line.entry
             ):
                 return self._as_it_counts_here(line.entry, line)
@@ -205,7 +193,7 @@ class SharedQuestions:
 
     def hand_on(self) -> bool:
         """Leave the question of our turn to others, for this surface closes; False without one."""
-        with contextlib.suppress(MindstoneError):
+        with contextlib.suppress(errors.MindstoneError):
             line = open_questions.left_waiting(self._newest_turn()) if self.waiting else None
             return line is not None and self._context.questions.hand_on(_call_of(line))
         return False
@@ -223,7 +211,9 @@ class SharedQuestions:
                 told = f"{question.sentence(now)} {question.remedy}"
                 self._emit(events.Noticed(message=told, level="warning"))
             if _is_over(turn):
-                ended = ToolAnswered(call=question.call, allowed=False, why=_ENDED, how=NOBODY)
+                ended = conversation.ToolAnswered(
+                    call=question.call, allowed=False, why=_ENDED, how=conversation.NOBODY
+                )
                 self._context.window.record(ended, line.turn)
 
     def hear(self, line: Line, *, left: bool = False) -> None:
@@ -232,14 +222,16 @@ class SharedQuestions:
         `left` says that its program has ended.
         """
         match line.entry:
-            case ToolAsked() as asked if asked.call not in self._context.questions.waiting:
+            case conversation.ToolAsked() as asked if (
+                asked.call not in self._context.questions.waiting
+            ):
                 self._ask(asked, line, left=left)
-            case ToolAnswered() as given:
+            case conversation.ToolAnswered() as given:
                 self._settle(given, line)
-            case ToolReturned(call=call) if call in self._shown:
+            case conversation.ToolReturned(call=call) if call in self._shown:
                 del self._shown[call]
                 self._elsewhere.pop(call, None)
-            case TurnEnded():
+            case conversation.TurnEnded():
                 self._elsewhere.clear()
                 self._shown.clear()
 
@@ -273,7 +265,7 @@ class SharedQuestions:
         asked = [*(open_questions.question_in(line, lease) for line in lines), *self.open(lease)]
         found = [each for each in asked if mark in ("", each.mark)]
         if mark and not found:
-            raise MindstoneError(TOO_LATE, self._who_was_first(mark))
+            raise errors.MindstoneError(TOO_LATE, self._who_was_first(mark))
         if answer is not None:
             for question in found:
                 hand = self._context.by_hand(question.since)
@@ -288,7 +280,9 @@ class SharedQuestions:
             if _call_of(asked) and open_questions.mark_of(_call_of(asked), asked.ts) == mark:
                 for line in turn:
                     given = line.entry
-                    if isinstance(given, ToolAnswered) and open_questions.is_answered(asked, given):
+                    if isinstance(given, conversation.ToolAnswered) and open_questions.is_answered(
+                        asked, given
+                    ):
                         return str(narrate.describe_line(line)).lstrip("· ")
         return "`/waiting` lists what is."
 
@@ -322,18 +316,18 @@ class SharedQuestions:
             while (left := self._others_to_answer()) is not None:
                 lease.give_back()
                 if not wait or left.given() is not None:
-                    raise SessionBusy(
+                    raise errors.SessionBusy(
                         f"A turn in {lease.key} was left at a question.",
                         f"Open the session in {left.asked.folder}: it goes on there.",
                     )
                 on_wait()
                 await asyncio.sleep(_LOOK_AGAIN)
                 await lease.take(wait=wait, on_wait=on_wait)
-        except SessionBusy as busy:
+        except errors.SessionBusy as busy:
             self.find()
             for question in self.open(lease)[:1]:
                 told = question.sentence(datetime.now(UTC))
-                raise SessionBusy(f"{busy.what} {told}", question.remedy) from busy
+                raise errors.SessionBusy(f"{busy.what} {told}", question.remedy) from busy
             raise
         finally:
             for task in watch:
@@ -343,7 +337,7 @@ class SharedQuestions:
         """Say each question once, and once more when nobody is left who looks at it."""
         said: set[tuple[str, bool]] = set()
         while True:
-            with contextlib.suppress(MindstoneError):  # the turn that follows says so
+            with contextlib.suppress(errors.MindstoneError):  # the turn that follows says so
                 catch_up()
                 self.find()
             for question in self.open(lease):
@@ -357,7 +351,7 @@ class SharedQuestions:
                     )
             await asyncio.sleep(_LOOK_AGAIN)
 
-    def _ask(self, asked: ToolAsked, line: Line, *, left: bool) -> None:
+    def _ask(self, asked: conversation.ToolAsked, line: Line, *, left: bool) -> None:
         known, self._elsewhere[asked.call] = self._elsewhere.get(asked.call), line
         if self._context.permissions.asks and (known is None or known.ts != line.ts):
             self._shown[asked.call] = line.ts
@@ -372,7 +366,7 @@ class SharedQuestions:
         """Whether an event puts a question that this surface shows already."""
         return isinstance(event, events.ToolAsked) and self._shown.get(event.call) == event.since
 
-    def _settle(self, given: ToolAnswered, line: Line) -> None:
+    def _settle(self, given: conversation.ToolAnswered, line: Line) -> None:
         if self._is_open(given):
             self._context.questions.answer(given.call, self._as_it_counts_here(given, line))
             self._elsewhere.pop(given.call, None)
@@ -380,7 +374,7 @@ class SharedQuestions:
 
 
 def _call_of(line: Line) -> str:
-    return line.entry.call if isinstance(line.entry, ToolAsked) else ""
+    return line.entry.call if isinstance(line.entry, conversation.ToolAsked) else ""
 
 
 def _for_turn(scope: events.AskedScope) -> events.AskedScope:
@@ -388,11 +382,11 @@ def _for_turn(scope: events.AskedScope) -> events.AskedScope:
     return msgspec.structs.replace(scope, label=label)
 
 
-def _answer_in(given: ToolAnswered) -> Answer:
+def _answer_in(given: conversation.ToolAnswered) -> Answer:
     return Answer(**{name: getattr(given, name) for name in Answer.__struct_fields__})
 
 
 def _is_over(turn: list[Line]) -> bool:
     """Whether a turn needs no end: it has one, or none began."""
     kinds = {type(line.entry) for line in turn}
-    return TurnEnded in kinds or TurnStarted not in kinds
+    return conversation.TurnEnded in kinds or conversation.TurnStarted not in kinds

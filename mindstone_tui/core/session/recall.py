@@ -19,15 +19,15 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import paths, transcript
+from mindstone_tui.core import errors, paths, transcript
 from mindstone_tui.core.agent.memories import telling_words
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.entries import Line, conversation, derived, window
-from mindstone_tui.core.errors import RecallError, VectorsUnavailable
 from mindstone_tui.core.language.intent import is_correction
+from mindstone_tui.core.language.replacement import replaced_in
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile, vectors
-from mindstone_tui.core.recall import speak
+from mindstone_tui.core.recall import course, embedding, ranking, speak
 from mindstone_tui.core.recall.answer import (
     answer,
     asks,
@@ -40,8 +40,6 @@ from mindstone_tui.core.recall.answer import (
 )
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
-from mindstone_tui.core.recall.course import answer_of_course, is_of_course
-from mindstone_tui.core.recall.embedding import Embedder
 from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of, rarities
 from mindstone_tui.core.recall.inject import (
     CONSIDERED,
@@ -54,7 +52,6 @@ from mindstone_tui.core.recall.inject import (
     room_in,
 )
 from mindstone_tui.core.recall.passages import Passage, passages_of
-from mindstone_tui.core.recall.ranking import mark_corrected
 from mindstone_tui.core.text import fresh_nonce
 
 _EMBEDDED_AT_ONCE: Final = 8
@@ -85,7 +82,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
     _home: paths.Places
     _places: paths.SessionPlaces
     _settings: RecallSettings
-    _embedder: Embedder | None
+    _embedder: embedding.Embedder | None
     _shelves: agent_files.AgentFilesIndex
     dropped: set[str] = set()
     require_vectors: bool = False
@@ -125,7 +122,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             return await asyncio.to_thread(
                 lambda: self._shelves.likeness(query, asked=self._ask(query))
             )
-        except RecallError as error:
+        except errors.RecallError as error:
             self.failure = error.what
             return {}
 
@@ -146,7 +143,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         nonce = fresh_nonce()
         try:
             choice = await self._choose(text, vacancy, nonce)
-        except RecallError as error:
+        except errors.RecallError as error:
             self.failure = error.what
             return None
         # Nobody misses what the window still has, nor asks history for what they do not name.
@@ -254,7 +251,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
                 elsewhere = Filter(without=allowed.without)
                 found = everybody.search(query, k, others, allowed=elsewhere, asked=asked)
                 answers.append(found)
-        kept = self._shelves.search(query, k, kinds, str(self._places.key), asked=asked)
+        kept = self._shelves.search(query, k, kinds, asked=asked)
         return [*answers, kept] if kept is not None else answers
 
     async def answer(self, question: str, exclude: Collection[int]) -> str:
@@ -271,11 +268,11 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         return with_footnote("\n".join(filter(None, found)))
 
     def _answer_one(self, question: str, exclude: frozenset[int]) -> str:
-        if is_of_course(question):
+        if course.is_of_course(question):
             first = max(self.index.mark.seq - _READ_FOR_COURSE, -1)
             told = [*self._after(-1, _OPENING), *self._after(first, _READ_FOR_COURSE)]
             told = list({one.id: one for one in told if one.seq not in exclude}.values())
-            if line := answer_of_course(question, told, datetime.now().astimezone().date()):
+            if line := course.answer_of_course(question, told, datetime.now().astimezone().date()):
                 return line
 
         def counts(seq: int, text: str, imported: bool) -> bool:
@@ -350,7 +347,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
     ) -> None:
         """Make missing vectors for at most this long; words alone do where none can be made."""
         deadline = time.monotonic() + seconds
-        with contextlib.suppress(VectorsUnavailable):
+        with contextlib.suppress(errors.VectorsUnavailable):
             while (left := deadline - time.monotonic()) > 0 and not enough():
                 if not self.embed_some(_EMBEDDED_IN_A_HURRY, left, first):
                     break
@@ -365,13 +362,13 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
 
     async def backfill(self) -> int:
         """Index what is not yet; how many exchanges wait nevertheless."""
-        with contextlib.suppress(RecallError):
+        with contextlib.suppress(errors.RecallError):
             await asyncio.to_thread(self.keep_up)
         return await self.unindexed()
 
     async def unindexed(self) -> int:
         """Exchanges whose words the index does not have yet, as far as it can be asked."""
-        with contextlib.suppress(RecallError):
+        with contextlib.suppress(errors.RecallError):
             return await asyncio.to_thread(self._lag)
         return 0
 
@@ -400,7 +397,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             return False
         try:
             made = self.index.embed_pending(limit, first) > 0 or self._shelves.embed_some(limit)
-        except VectorsUnavailable:
+        except errors.VectorsUnavailable:
             self.vectors = False
             raise
         finally:
@@ -413,23 +410,26 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         if (stop := getattr(self._embedder, "interrupt", None)) is not None:
             stop()
 
-    def corrected_in(self, lines: Sequence[Line]) -> set[tuple[int, int]]:
-        """What a person corrects in these lines, each with the line that does; blocks.
+    def corrected_in(self, lines: Sequence[Line]) -> dict[tuple[int, int], tuple[str, ...]]:
+        """What a person corrects in these lines, each with the line that does, and the sentences
+        that are meant; blocks.
 
         It is looked for when it is said, so that no later question has to bring both together.
         """
-        found: set[tuple[int, int]] = set()
+        found: dict[tuple[int, int], tuple[str, ...]] = {}
         said = [one for one in passages_of(lines) if one.role == "user" and is_correction(one.text)]
-        with contextlib.suppress(RecallError):
+        with contextlib.suppress(errors.RecallError):
             for one in said:
                 known, asked = Filter(exclude=frozenset({one.seq})), self._ask(one.text)
                 hits = self.index.search(one.text, CONSIDERED, allowed=known, asked=asked).hits
-                marked = mark_corrected(hits, [one])
-                found |= {(e.passage.seq, one.seq) for e in marked if e.superseded_by == one.seq}
+                marked = ranking.mark_corrected(hits, [one])
+                for hit in (hit for hit in marked if hit.superseded_by == one.seq):
+                    pair = (hit.passage.seq, one.seq)
+                    found[pair] = (*found.get(pair, ()), *replaced_in(one.text, hit.passage.text))
         return found
 
     def verdicts(
-        self, recorded: Mapping[int, int], corrected: Collection[tuple[int, int]] = ()
+        self, recorded: Mapping[int, int], corrected: Mapping[tuple[int, int], tuple[str, ...]]
     ) -> list[derived.StatementSuperseded]:
         """What the newest search judged to be superseded in this session and nobody wrote down."""
         self._judged |= recorded.items()
@@ -440,9 +440,12 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             and by != hit.passage.superseded
             and hit.passage.session == str(self._places.key)
         }
-        fresh = (fresh | set(corrected)) - self._judged
+        fresh = (fresh | corrected.keys()) - self._judged
         self._judged |= fresh
-        return [derived.StatementSuperseded(statement=seq, by=by) for seq, by in sorted(fresh)]
+        return [
+            derived.StatementSuperseded(statement=old, by=by, words=corrected.get((old, by), ()))
+            for old, by in sorted(fresh)
+        ]
 
     def note_use(
         self, injected: derived.RecallInjected, question: str, answer: str

@@ -21,7 +21,7 @@ from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.entries import Line, Sampling
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
-from mindstone_tui.core.entries.window import BY_HAND, ModelChanged
+from mindstone_tui.core.entries.window import BY_HAND, ModelChanged, Rewound
 from mindstone_tui.core.library.agent_files import Sources, resolve_reference
 from mindstone_tui.core.library.open_questions import OpenQuestion
 from mindstone_tui.core.library.vectors import progress_of
@@ -33,8 +33,7 @@ from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, never_sent, take_in_rescued
 from mindstone_tui.core.session.tools import Project, ToolRegistry, in_order
 from mindstone_tui.core.text import plural
-from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.history_store import HistoryStore
+from mindstone_tui.core.transcript import History, history_store
 
 FIRST_PICTURE: Final = 1.0
 """Seconds until whoever opened a session sees it: loading a model waits for that."""
@@ -76,7 +75,7 @@ class SessionServices:
         models: SessionModels,
         tools: ToolRegistry,
         project: Project,
-        store: HistoryStore | None,
+        store: history_store.HistoryStore | None,
     ) -> None:
         self.opening = opening
         self.context = context
@@ -167,13 +166,14 @@ class SessionServices:
 
     def ready(self) -> events.SessionReady:
         """Who answers, and where history stands."""
-        info = self.context.info
+        info, outside = self.context.info, self.context.window.fold.state.outside
         return events.SessionReady(
             session=str(self.key),
             model=self.context.model,
             note=info.note,
             turns=self.context.transcript.last_turn,
             entries=self.context.transcript.head.seq + 1,
+            rewound=sum(one.last - one.first + 1 for one in outside.rewound),
         )
 
     def catch_up(self, *, fetch: bool = True) -> list[Line]:
@@ -277,6 +277,8 @@ class SessionServices:
         """Let every feature do what is due after the newest turn."""
         number = self.context.transcript.last_turn
         lines = self.history.turn(number)
+        if any(isinstance(line.entry, Rewound) for line in lines):  # its message was not sent
+            self.read_anew()
         said = [line.entry.text for line in lines if isinstance(line.entry, AssistantMessage)]
         asked = [line.entry.text for line in lines if isinstance(line.entry, UserMessage)]
         turn = EndedTurn(number, lines, asked[0] if asked else "", "\n".join(filter(None, said)))

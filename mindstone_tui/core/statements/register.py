@@ -15,9 +15,8 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.language import clause, content, sentences
+from mindstone_tui.core.language import clause, content, replacement, sentences, words
 from mindstone_tui.core.language.replacement import replaces as denies
-from mindstone_tui.core.language.words import stopwords
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import recogniser, statement
 from mindstone_tui.core.values import Value
@@ -62,7 +61,11 @@ def advance(register: Register, utterances: Iterable[statement.Utterance]) -> Re
             if standing.has_said(found):
                 continue
             new = _pointed(found, recent) if found.kind == "correction" else found
-            gone = [at for at, one in standing.related_to(new) if replaces(new, one)]
+            denied = {at: one.words for at, one in standing.related_to(new) if replaces(new, one)}
+            unclear = _unclear(new, denied)
+            gone = [at for at in denied if at not in unclear]
+            if unclear:
+                new = msgspec.structs.replace(new, corrects=None, old="")
             if superseded := [standing.remove(at) for at in gone]:
                 new = msgspec.structs.replace(new, supersedes=tuple(one.at for one in superseded))
                 retired += superseded
@@ -111,9 +114,16 @@ def replaces(new: statement.Statement, old: statement.Statement) -> bool:
         return False
     if old.kind == "question":
         return _answers(new, old)
-    if old.kind not in _SETTLES:
+    if old.kind not in _SETTLES or old.is_of_task:
         return False
     return new.corrects == old.at or _takes_back(new, old) or denies(new.words, old.words)
+
+
+def _unclear(new: statement.Statement, old: dict[int, str]) -> set[int]:
+    """Of what a statement denies, that among which it does not tell what it means."""
+    meant = replacement.meant_by(new.words, [*old.values()])
+    said = (at for place, at in enumerate(old) if place not in meant)
+    return {at for at in said if denies(new.words, old[at])}
 
 
 def _takes_back(new: statement.Statement, old: statement.Statement) -> bool:
@@ -138,7 +148,7 @@ def _is_apart(correction: statement.Statement, sentence: str) -> bool:
     said = content.parts(sentence.casefold())
     if not set(correction.rejected).isdisjoint(said.rejected):
         return True
-    mine, theirs = set(correction.slot), set(said.slot) - stopwords()
+    mine, theirs = set(correction.slot), set(said.slot) - words.stopwords()
     return bool(mine - theirs) and bool(theirs - mine) and bool(mine & theirs)
 
 

@@ -14,13 +14,7 @@ StatementKind = Literal[
 ]
 
 KINDS: Final[tuple[StatementKind, ...]] = (
-    "rule",
-    "correction",
-    "memory",
-    "preference",
-    "decision",
-    "question",
-    "commitment",
+    *("rule", "correction", "memory", "preference", "decision", "question", "commitment"),
 )
 """In the order in which they are kept when room is short."""
 NEVER_DROPPED: Final = frozenset({"rule", "correction", "memory"})
@@ -84,3 +78,8 @@ class Statement(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit
     def line(self) -> int:
         """The line of history that it stands in."""
         return self.at.line
+
+    @property
+    def is_of_task(self) -> bool:
+        """Whether a task was begun with it."""
+        return self.at.start < 0

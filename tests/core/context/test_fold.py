@@ -26,6 +26,7 @@ from mindstone_tui.core.entries.derived import (
     HookRun,
     MemoryDigested,
     RecallInjected,
+    StatementSuperseded,
     SummaryDerived,
     TaskDone,
     TaskStarted,
@@ -267,6 +268,26 @@ def test_exchanges_leave_whole_and_the_task_stays() -> None:
     film.rewind(2)
     film.chat("e")
     assert film.texts() == ["One is out.", "ask a", "ask b", "answer b", "ask e", "answer e"]
+    film.check()
+
+
+def test_what_corrects_a_message_stays_as_long_as_that_message() -> None:
+    film = Film()
+    for name in "abcde":
+        film.chat(name)
+    said = [seq for seq, line in film.fold.lines.items() if line.kind == "user_message"]
+    film.add(StatementSuperseded(statement=said[0], by=said[2]))
+    film.add(StatementSuperseded(statement=said[1], by=said[3]))
+    film.add(StatementSuperseded(statement=said[2], by=said[3]))
+    assert film.fold.staying == {said[0], said[2], said[3]}
+    film.prune(1, 2, 3, 4)
+    assert film.texts() == ["ask a", "ask c", "ask d", "ask e", "answer e"]
+    film.check()
+    film.chat("f")
+    film.prune(4)
+    assert film.fold.staying == {said[0], said[2], said[3]}, "c stands, and d corrects it"
+    film.rewind(3)
+    assert film.fold.staying == {said[0], said[2]}
     film.check()
 
 
@@ -551,6 +572,7 @@ ACTS = st.lists(
             [
                 *("chat", "chat", "use", "use", "prune", "prune", "restore", "rewind", "trim"),
                 *("pin", "unpin", "cut", "carry", "late", "task", "done", "recall", "summary"),
+                "correct",
             ]
         ),
         st.integers(0, 9),
@@ -589,6 +611,8 @@ def _act(film: Film, what: str, number: int) -> None:
             decided = film.fold.state
             film.chat(f"late {number}")
             film.change(Pinned, decided, pinned_turn=turn)
+        case "correct" if len(said := [*film.fold.lines]) > 1:
+            film.add(StatementSuperseded(statement=said[number % (len(said) - 1)], by=said[-1]))
         case "task":
             film.add(TaskStarted(title="t"))
         case "done":

@@ -369,7 +369,7 @@ def test_a_newer_copy_counts_although_it_may_not_leave_itself(home: Path) -> Non
     stage.chat("something about otters and herons in the marsh", words(60, "otter"))
     stage.chat(plan, "noted")
     stage.chat(plan, "noted")
-    units = exchanges(stage.window.measure(stage.window.now()), stage.window.fold.task)
+    units = exchanges(stage.window.measure(stage.window.now()), stage.window.fold.staying)
     candidates = [unit for unit in units if unit.turn in (2, 3)]
     ranked = stage.window.rank(candidates, "semantic_merge")
     assert [scored.candidate.key for scored in ranked] == [3, 2]

@@ -456,7 +456,6 @@ async def test_the_log_and_the_journal_say_in_words_and_once_what_was_proposed(
         for told in (agent.log.read_text(), journal):
             assert told.count("- Remember that the staging port is 8790.") == (told != journal)
             assert "fact_" not in told
-        agent.log.write_text("The heron nests by the weir.\n")
         found = await stage.session.services.recall.search("Where does the heron nest?", 3, "agent")
         assert any("by the weir" in hit.text for hit in found.hits)
 

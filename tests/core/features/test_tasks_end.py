@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.core.entries.derived import CheckpointSaved
+from mindstone_tui.core.entries.derived import CheckpointSaved, MemoryProposed
 from mindstone_tui.core.paths import Places, SessionKey
 from tests.core.session.stage import Stage, on_stage, script
 
@@ -164,6 +164,29 @@ async def test_what_a_restore_brings_back_counts_for_the_task_again(
             if command != "/checkpoint save":
                 assert "Paint the boathouse" in said
                 assert "resin" in said
+
+
+@pytest.mark.parametrize("since", ["/rewind turn 1", "No, it is called wombat, not marsupial."])
+async def test_what_a_session_wrote_into_log_and_journal_is_found_in_the_session_alone(
+    home: Path, tmp_path: Path, since: str
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Hello there.")
+        await stage.say("We decided: the quokka exporter is called marsupial.")
+        await stage.say("Please remember that the zebra gate code is 5151.")
+        await stage.run("/consolidate")
+        await stage.run("/checkpoint save")
+        refused = stage.entries(MemoryProposed)[0].proposal
+        await stage.run(f"/memory refuse {refused} wrong")
+        await (stage.run(since) if since[0] == "/" else stage.say(since))
+    agent = Places.resolve({"MINDSTONE_HOME": str(home)}).agent("default")
+    assert "marsupial" in agent.log.read_text(), "people read what was written then"
+    async with on_stage(home, key=SessionKey.parse("agent:default:other"), model=model) as stage:
+        for asked in ("How is the quokka exporter called?", "What is the zebra gate code?"):
+            found = await stage.session.services.recall.search(asked, 20, "agent")
+            kept = "".join(h.text for h in found.hits if h.passage.kind in ("log", "journal"))
+            assert not [word for word in ("quokka", "marsupial", "5151") if word in kept]
 
 
 async def test_a_decision_that_was_taken_back_is_not_told_by_the_log(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.language.replacement import replaces
+from mindstone_tui.core.language.replacement import meant_by, replaces
 from tests.corpora import lines
 
 PAIRS = [json.loads(line) for line in lines("replaced.jsonl")]
@@ -111,3 +111,44 @@ def test_a_correction_that_names_no_thing_replaces_only_the_value_it_denies(
 ) -> None:
     assert not replaces(later, earlier)
     assert replaces("no, it is 8790, not 8765", "The port is 8765.")
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "meant"),
+    [
+        (
+            ("The frontend timeout is 30 seconds.", "The backend timeout is 60 seconds."),
+            "No, the timeout is 90 seconds.",
+            set(),
+        ),
+        (
+            ("The frontend timeout is 30 seconds.", "The backend timeout is 60 seconds."),
+            "No, the backend timeout is 90 seconds.",
+            {1},
+        ),
+        (
+            ("The frontend timeout is 30 seconds.", "The backend timeout is 60 seconds."),
+            "No, the timeout is 90 seconds, not 30.",
+            {0},
+        ),
+        (
+            ("Invoice 18 is 400 euros.", "Invoice 19 is 450 euros."),
+            "Sorry, the invoice is 460 euros.",
+            set(),
+        ),
+        (
+            ("The staging port is 7000.", "The production port is 7001."),
+            "Actually, the port is 7002.",
+            set(),
+        ),
+        (
+            ("The API port is 8765.", "Please remember that the API port is 8765."),
+            "No, the API port is 8790.",
+            {0, 1},
+        ),
+    ],
+)
+def test_of_several_things_that_could_be_meant_none_is_replaced(
+    earlier: tuple[str, ...], later: str, meant: set[int]
+) -> None:
+    assert meant_by(later, earlier) == meant

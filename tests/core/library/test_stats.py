@@ -76,7 +76,7 @@ def _profile(**fields: Any) -> SessionProfile:
 
 def test_rows_add_up_to_the_total() -> None:
     sessions = [
-        ("one", _profile(program="codex", folder="/home/ada/tide")),
+        ("one", _profile(program="codex", folder="/home/ada/tide", project="/home/ada/tide")),
         ("two", _profile(program="claude-code", started_by="agent:default:one")),
     ]
     stats = add_up(sessions)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.recall.question import read_question
-from mindstone_tui.core.recall.ranking import Candidate, Hit, mark_corrected, rank
+from mindstone_tui.core.recall.ranking import Candidate, Hit, arrange, mark_corrected, rank
 from tests.core.recall.talk import said
 
 OF_A_CANDIDATE = frozenset(Candidate.__struct_fields__) - {"row", "passage", "words"}
@@ -661,3 +661,12 @@ def test_what_was_taken_over_from_another_program_replaces_nothing_that_was_said
     question = read_question("when does the jetty open")
     assert rank(question, [here, later], count=5)[1].superseded_by == 11
     assert {hit.superseded_by for hit in rank(question, [here, imported], count=5)} == {None}
+
+
+def test_a_line_with_the_same_number_in_another_session_is_not_called_superseded() -> None:
+    texts = ("The API port is 8765.", "No, the API port is 8790, not 8765.", "The API has docs.")
+    old, new = said(texts[0], 3), said(texts[1], 9)
+    beside = said(texts[2], 3, session="agent:default:other", id="o3#0", entry="o3")
+    hits = [Hit(passage=one, score=1.0, parts={}, text=one.text) for one in (beside, old, new)]
+    marked = {hit.text: hit.superseded_by for hit in arrange(hits)}
+    assert marked == {texts[0]: 9, texts[1]: None, texts[2]: None}

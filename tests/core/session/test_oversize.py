@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.oversize import parts_of
 from mindstone_tui.core.entries.conversation import MessageCut, UserMessage
-from mindstone_tui.core.entries.derived import MemoryProposed
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.recall.embedding import Encoded
 from tests.core.recall.talk import WordModel
@@ -106,16 +105,17 @@ async def test_what_is_not_sent_is_kept_and_the_session_goes_on(
 ) -> None:
     model = script(tmp_path, {"text": "Fine."}, loop=True)
     async with on_stage(home, model=model, context_window=WINDOW, cwd=tmp_path, asks=True) as stage:
-        asked = await asked_about(stage, LONG)
+        asked = await asked_about(stage, f"Remember that {LONG}")
         if by == "no":
             stage.session.answer(asked.call, events.Answer(allowed=False))
         else:
             stage.session.interrupt()
         assert (await stage.until(events.TurnEnded)).ending == "interrupted"
         assert not stage.all(events.ModelCalled)
-        assert [entry.text for entry in stage.entries(UserMessage)] == [LONG]
+        assert len(stage.entries(UserMessage)) == 1
         await stage.idle()
         assert (await stage.say("Then only this.")).ending == "done"
+        assert (await stage.run("/memory"))[1] == "Nothing is remembered."
         assert "row 7" not in str(stage.requests())
         assert "Which row is wrong" not in str(stage.requests())
 
@@ -133,7 +133,7 @@ async def test_what_nobody_agreed_to_send_is_in_no_later_prompt(
     async with opening(then if killed else home, follow=True) as stage:
         assert (await stage.say("Which row is wrong, please?")).ending == "done"
         assert "row 7" not in str(stage.requests())
-        assert not stage.entries(MemoryProposed)
+        assert "row 7" not in (await stage.run("/memory"))[1]
 
 
 async def test_nobody_is_asked_about_a_message_that_fits(home: Path, tmp_path: Path) -> None:

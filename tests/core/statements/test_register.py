@@ -243,3 +243,11 @@ def test_a_message_sent_again_with_a_path_behind_it_says_nothing_new() -> None:
     assert [one.words for one in register.standing] == [said]
     both = ("Never touch the files in ~/a.", "Never touch the files in ~/b.")
     assert [one.words for one in settled(*both).standing] == list(both)
+
+
+def test_a_correction_that_could_mean_two_decisions_retires_neither() -> None:
+    both = ("We decided: the staging port is 7000.", "We decided: the production port is 7001.")
+    register = settled(*both, "No, the port is 7002.")
+    assert [one.words for one in register.standing[:2]] == list(both)
+    assert not register.retired
+    assert not register.standing[-1].old

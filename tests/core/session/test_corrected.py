@@ -1,0 +1,205 @@
+"""What a person corrected is told nowhere as if it still held."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mindstone_tui.core import events
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.entries.derived import MemoryProposed, StatementSuperseded
+from mindstone_tui.core.events import narrate
+from mindstone_tui.core.features.memory import MemoryFeature
+from mindstone_tui.core.library.work import WorkDone
+from mindstone_tui.core.paths import Places, SessionKey
+from tests.core.session.stage import Stage, calls, on_stage, script
+
+OK = {"text": "Fine."}
+CORRECTION = "No, the deploy host is harbour-2, not harbour-1."
+
+FILL = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod " * 24
+
+
+def prompt(stage: Stage) -> str:
+    """The newest request, as it was sent."""
+    return str(stage.requests()[-1])
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+async def test_no_prompt_has_a_corrected_message_without_its_correction(
+    home: Path, tmp_path: Path, pinned: bool
+) -> None:
+    model = script(tmp_path, {"text": f"Fine. {FILL}"}, loop=True)
+    async with on_stage(home, model=model, context_window=8_000) as stage:
+        if pinned:
+            await stage.say("Hello, help me ship it.")
+        await stage.say("The deploy host is harbour-1. Please help me ship it.")
+        if pinned:
+            await stage.run("/pin turn 2")
+        await stage.say("No, the deploy host is harbour-2, not harbour-1.")
+        turn = stage.lines()[-1].turn
+        for number in range(14):
+            await stage.say(f"Message number {number}. {FILL}")
+        assert "harbour-1" in prompt(stage)
+        assert "the deploy host is harbour-2" in prompt(stage)
+        _, why = await stage.run(f"/why turn {turn}")
+        assert "because it corrects what is shown" in why
+
+
+async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.run("/task start Ship the importer")
+        await stage.say("We decided: the deploy host is harbour-1.")
+        await stage.run("/task done")
+        await stage.say("No, the deploy host is harbour-2, not harbour-1.")
+        found = await stage.session.services.recall.search("deploy host", 20, "session")
+        told = [hit for hit in found.hits if hit.passage.kind == "task_done"]
+        assert [hit.superseded_by is not None for hit in told] == [True]
+
+
+async def test_a_rule_of_a_task_leaves_head_list_and_handoff_by_a_line_that_says_so(
+    home: Path, tmp_path: Path
+) -> None:
+    rules = "rule: the deploy host is harbour-1 | rule: never push to main"
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.run(f"/task start Ship | {rules}")
+        await stage.say("hello")
+        for said, binds in (("go", True), (CORRECTION, False), ("You may push to main.", False)):
+            await stage.say(said)
+            await stage.say("go")
+            _, shown = await stage.run("/task show")
+            await stage.run("/handoff write")
+            _, letter = await stage.run("/handoff show")
+            head = str(stage.requests()[-1][0]["content"])
+            for told in (head, shown, letter):
+                assert ("- the deploy host is harbour-1" in told) is binds
+                assert "- never push to main" in told
+        verdicts = stage.entries(StatementSuperseded)
+        assert {one.words for one in verdicts} == {("the deploy host is harbour-1",)}
+        await stage.run("/rewind turn 1")
+        await stage.say("go on with it")
+        assert "- the deploy host is harbour-1" in prompt(stage), "the correction was taken back"
+
+
+async def test_words_that_a_person_changed_or_refused_bind_neither_here_nor_in_a_fork(
+    home: Path, tmp_path: Path
+) -> None:
+    model, key = script(tmp_path, OK, loop=True), "agent:default:kid"
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/task start Build the thing")
+        await stage.say("Remember: always deploy with make ship.")
+        await stage.say("Remember: always test with make probe.")
+        await stage.say("Don't touch the migrations folder.")
+        await stage.run("/keep no")
+        first, second = (one.proposal for one in stage.entries(MemoryProposed))
+        await stage.run(f"/memory edit {first} Always deploy with make release.")
+        await stage.run(f"/memory refuse {second}")
+        await stage.run("/fork kid")
+        _, shown = await stage.run("/task show")
+    async with on_stage(home, model=model, key=SessionKey.parse(key)) as stage:
+        _, there = await stage.run("/task show")
+        assert not stage.session.services.features.get(MemoryFeature).memories.waiting
+        for told in (shown, there):
+            assert "make release" in told
+            assert [w for w in ("make ship", "make probe", "migrations") if w in told] == []
+
+
+async def test_no_request_of_the_correcting_turn_tells_the_memory_and_its_note(
+    home: Path, tmp_path: Path
+) -> None:
+    write = calls(("write", {"path": "s.txt", "content": "elm"}))
+    replies = [OK, write, OK, OK]
+    async with on_stage(home, model=script(tmp_path, *replies), approve="full-auto") as stage:
+        await stage.say("Please remember that the build server is called oak.")
+        await stage.run(f"/memory approve {stage.entries(MemoryProposed)[0].proposal}")
+        before = len(stage.requests())
+        await stage.say("No, the build server is called elm, not oak. Write it to a file.")
+        heads = [str(request[0]["content"]) for request in stage.requests()[before:]]
+        assert len(heads) == 2
+        assert not [head for head in heads if "called oak" in head]
+        assert len(stage.entries(MemoryProposed)) == 2, "its change is proposed once"
+
+
+async def test_a_memory_that_another_session_corrects_is_no_note_of_the_first(
+    home: Path, tmp_path: Path
+) -> None:
+    model, key = script(tmp_path, OK, loop=True), "agent:default:other"
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Please remember that the build server is called oak.")
+        await stage.run(f"/memory approve {stage.entries(MemoryProposed)[0].proposal}")
+        async with on_stage(home, model=model, key=SessionKey.parse(key)) as other:
+            await other.say("Hi there.")
+            await other.say("No, the build server is called elm, not oak.")
+            await stage.say("Go on.")
+            assert "called oak" not in str(stage.requests()[-1][0]["content"])
+            await other.run(f"/memory approve {other.entries(MemoryProposed)[-1].proposal}")
+        await stage.say("Go on with it.")
+        head = str(stage.requests()[-1][0]["content"])
+        assert "called elm, not oak" in head
+        assert "- the build server is called oak" not in head
+
+
+async def test_a_proposal_does_not_wait_while_any_correction_of_its_words_stands(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.say("Please remember that the API port is 8765.")
+        await stage.say("No, the API port is 8790, not 8765.")
+        await stage.say("No, the API port is 8800, not 8765.")
+        memories = stage.session.services.features.get(MemoryFeature).memories
+        await stage.run("/rewind turn 1")
+        assert len(memories.waiting) == 1
+        await stage.run("/restore turn 3")
+        assert not memories.waiting
+
+
+async def test_what_stands_in_the_head_or_is_shown_tells_the_newest_correction_alone(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.run("/task start Ship the importer")
+        await stage.say("We decided: the deploy host is harbour-1.")
+        await stage.run("/handoff write")
+        await stage.run("/checkpoint save")
+        await stage.run("/checkpoint resume")
+        await stage.say("No, the deploy host is harbour-2, not harbour-1.")
+        await stage.say("No, the deploy host is harbour-3, not harbour-2.")
+        await stage.say("go")
+        _, letter = await stage.run("/handoff show")
+        head = str(stage.requests()[-1][0]["content"])
+        assert "what was done since is not in it" in head
+        for told in (head.partition("corrected since")[2], letter.partition("Changed since")[2]):
+            assert "the deploy host is harbour-3" in told
+            assert "No, the deploy host is harbour-2" not in told
+
+
+async def test_what_a_command_changed_is_told_with_what_became_of_its_turn(
+    home: Path, tmp_path: Path
+) -> None:
+    made = calls(("shell", {"command": "mkdir -p sub/deep empty && echo hi > sub/deep/x.txt"}))
+    model = script(tmp_path, OK, made, OK, OK, loop=True)
+    async with on_stage(home, model=model, approve="full-auto") as stage:
+        await stage.say("hello")
+        await stage.say("make them")
+        (changed,) = stage.all(events.FilesChanged)
+        told = narrate.describe(changed)
+        assert told.text == "1 file and 1 folder changed by shell: empty, sub/deep/x.txt"
+        await stage.run("/fork kid")
+        await stage.run("/rewind turn 1")
+        _, why = await stage.run("/why sub/deep/x.txt")
+        assert why.startswith("sub/deep/x.txt: created by shell")
+        assert "That turn was rewound since." in why
+        _, status = await stage.run("/status")
+        assert "2 turns (1 rewound)" in status
+    work = WorkDone(Places.resolve({"MINDSTONE_HOME": str(home)}), Settings())
+    (found,) = [one for one in work.about("x.txt", 5) if one.touched]
+    assert (found.turn, found.files, found.rewound > 0) == (2, ("sub/deep/x.txt",), True)
+    key = SessionKey.parse("agent:default:kid")
+    async with on_stage(home, model=model, key=key) as stage:
+        ended, _ = await stage.run("/why sub/deep/x.txt")
+        assert not ended.ok
+        failed = " ".join(one.message for one in stage.all(events.Noticed)) + str(stage.heard[-1])
+        assert "no turn changed a file" not in failed
