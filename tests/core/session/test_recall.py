@@ -200,9 +200,9 @@ async def test_a_verdict_that_recall_gave_is_written_once_and_kept_with_the_pass
         for asked in ("/prune turn 2", "/prune turn 3"):
             assert (await stage.run(asked))[0].ok
         for _ in range(2):
-            await stage.say("On which port does the Heron server listen?")
+            await stage.say("Is 8765 taken by the old system? Which port for the Heron server?")
     async with on_stage(home, model="local/guide", context_window=8_000) as stage:
-        await stage.say("And on which port does the Heron server listen?")
+        await stage.say("And is 8765 taken by the old system for the Heron server?")
         verdicts = [one for line in stage.lines() for one in superseded_in(line).items()]
         told = [line for line in stage.lines() if isinstance(line.entry, StatementSuperseded)]
         assert (old.seq, new.seq) in verdicts
