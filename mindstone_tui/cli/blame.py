@@ -13,7 +13,7 @@ import typer
 from mindstone_tui.cli import options
 from mindstone_tui.cli.options import given, switch
 from mindstone_tui.cli.output import hint, say_json, table
-from mindstone_tui.core import errors, paths
+from mindstone_tui.core import errors, paths, text
 from mindstone_tui.core.library.blame import (
     STAGED,
     KeptFiles,
@@ -22,7 +22,6 @@ from mindstone_tui.core.library.blame import (
     lines_added,
     runs,
 )
-from mindstone_tui.core.text import plural
 
 NOTES: Final = "refs/notes/mindstone"
 
@@ -80,7 +79,7 @@ def _blame_file(kept: KeptFiles, file: Path, chosen: range | None, *, json: bool
     every = kept.blame(file)
     found = [each for each in every if chosen is None or each.line in chosen]
     if chosen is not None and not found:
-        raise errors.UsageError(f"{file.name} has {plural(len(every), 'line')}.")
+        raise errors.UsageError(f"{file.name} has {text.plural(len(every), 'line')}.")
     if json:
         say_json(found)
         return

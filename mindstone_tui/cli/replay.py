@@ -361,8 +361,7 @@ def _print(found: compare.Comparison) -> None:
         f"recall by {how}",
         "bold",
     )
-    rows = comparison_rows(found)
-    table(["", *(one.mode for one in found.modes)], rows, right=())
+    table(["", *(one.mode for one in found.modes)], comparison_rows(found), right=())
     say()
     say("█ in the window  ▒ by recall  · lost", "dim")
     for name, words in found.measured:

@@ -119,8 +119,7 @@ async def _take(
         if prompt.startswith("/") and "\n" not in prompt:
             conversation.command(prompt, seen=-1.0)  # nothing was in view
         else:
-            attachments = [events.Attachment(path=path) for path in images]
-            conversation.send(prompt, attachments=attachments)
+            conversation.send(prompt, attachments=[events.Attachment(path=path) for path in images])
         done, _ = await asyncio.wait({outcome}, timeout=seconds or None)
         if not done:
             why = f"The turn took longer than {seconds:g} seconds."

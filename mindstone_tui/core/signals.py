@@ -47,9 +47,7 @@ def let_go(process: asyncio.subprocess.Process) -> None:
 
 def usable_cores() -> int:
     """How many cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _TRIM_THRESHOLD: Final = -1

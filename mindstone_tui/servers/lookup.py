@@ -219,8 +219,7 @@ class Lookup(msgspec.Struct, eq=False):
         """Find what bears on a question in history and memories; `abstained` means that nothing
         found is good enough to rely on."""
         _check_query(query)
-        most = self._count(limit)
-        found = api.recall(query, most, session=session, scope=scope, home=self._home)
+        found = api.recall(query, self._count(limit), session=session, scope=scope, home=self._home)
         return {
             "query": query,
             "abstained": found.abstained,

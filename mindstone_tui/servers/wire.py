@@ -311,8 +311,7 @@ def joined(messages: Iterable[ClientMessage]) -> tuple[ClientMessage, ...]:
         text = "\n\n".join(each.text for each in pieces if each.text)
         calls = tuple(call for each in pieces for call in each.calls)
         pictures = tuple(picture for each in pieces for picture in each.pictures)
-        whole = msgspec.structs.replace(pieces[0], text=text, calls=calls, pictures=pictures)
-        result.append(whole)
+        result.append(msgspec.structs.replace(pieces[0], text=text, calls=calls, pictures=pictures))
     return tuple(result)
 
 

@@ -127,8 +127,7 @@ class MessagesWire(msgspec.Struct, eq=False):
             yield from self._close()
             block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
             yield from self._block("tool_use", block)
-            delta = {"type": "input_json_delta", "partial_json": call.arguments or "{}"}
-            yield self._delta(delta)
+            yield self._delta({"type": "input_json_delta", "partial_json": call.arguments or "{}"})
         yield from self._close()
         ended = {"stop_reason": _STOP[reply.ending], "stop_sequence": None}
         yield self._event("message_delta", delta=ended, usage=_usage(reply))

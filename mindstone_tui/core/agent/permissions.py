@@ -65,8 +65,7 @@ class Permissions:
 
     async def make_ready(self) -> None:
         """Try the sandbox, if the mode or a rule would run something that nobody looked at."""
-        runs_unasked = any(rule.verdict == "allow" for rule in self._rules)
-        if self.mode == "full-auto" or runs_unasked:
+        if self.mode == "full-auto" or any(rule.verdict == "allow" for rule in self._rules):
             await self._look_for_sandbox()
         check_mode(self.mode, sandboxed=self._sandbox is not None)
 
@@ -206,8 +205,7 @@ class Permissions:
             self._leaving.cancel()
             self._leaving = None
         elif not somebody and self._leaving is None:
-            loop = asyncio.get_running_loop()
-            self._leaving = loop.call_later(self.away, self.end, "session")
+            self._leaving = asyncio.get_running_loop().call_later(self.away, self.end, "session")
 
     async def switch(self, mode: str) -> None:
         """Change the mode; refuses one this machine cannot keep safe."""

@@ -312,9 +312,7 @@ class FileKeeper:
                         rewinds.append(line)
                         kept_to = min(kept_to, getattr(entry, "to_turn", kept_to))
         said = [*reversed(told), *([_left_in_words(stays)] if stays else [])]
-        if not said:
-            return ""
-        return f"[{' '.join(said)} {_READ_AGAIN}]"
+        return f"[{' '.join(said)} {_READ_AGAIN}]" if said else ""
 
     def left_by(self, is_gone: Callable[[int], bool]) -> str:
         """The same for who goes on without some turns, whose changes of files are still there."""

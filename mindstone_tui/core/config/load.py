@@ -200,9 +200,7 @@ class SettingSource(msgspec.Struct, frozen=True):
     """The file, the variable or the flag."""
 
     def __str__(self) -> str:
-        if self.rank == "profile":
-            return f"profile {self.where}"
-        return self.where or self.rank
+        return f"profile {self.where}" if self.rank == "profile" else self.where or self.rank
 
 
 class Ignored(msgspec.Struct, frozen=True):

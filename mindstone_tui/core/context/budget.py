@@ -100,9 +100,7 @@ def limit_of(name: ComponentName, room: Room, budget: BudgetSettings) -> int:
     """The tokens of the usable room that are one component's."""
     chosen = shares(budget)
     share = int(room.usable * chosen[COMPONENTS.index(name)] / sum(chosen[:-1]))
-    if name == "tool_definitions":
-        return max(share, min(_LEAST_TOOLS, room.usable // 5))
-    return share
+    return max(share, min(_LEAST_TOOLS, room.usable // 5)) if name == "tool_definitions" else share
 
 
 def hard_mark(name: str, limit: int, budget: BudgetSettings) -> int:

@@ -131,8 +131,7 @@ def _by_tool(passage: SourceMessage, touched: set[str], where: str) -> Iterator[
 def _error_line(text: str) -> str:
     """The line that says what went wrong, else the last one."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    wrong = [line for line in lines if is_error(line)]
-    return (wrong or lines or [""])[-1]
+    return ([line for line in lines if is_error(line)] or lines or [""])[-1]
 
 
 def outcomes_in(text: str) -> list[str]:
@@ -231,8 +230,7 @@ def carried(rules: Iterable[str]) -> Register:
         found = _TURN.search(said)
         turn = int(found[1]) if found else 0
         text = _TURN.sub("", said)
-        stated = restate(kind or "rule", text, Pointer(0, number), turn=turn, sure=sure)
-        standing.append(stated)
+        standing.append(restate(kind or "rule", text, Pointer(0, number), turn=turn, sure=sure))
     return Register(standing=tuple(standing))
 
 

@@ -14,9 +14,7 @@ import msgspec
 from mindstone_tui.core.config.settings import EvictionSettings
 from mindstone_tui.core.context import measure, policies
 from mindstone_tui.core.context.fold import Fold
-from mindstone_tui.core.entries import Line, Span
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
-from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.entries import Line, Span, conversation, derived
 from mindstone_tui.core.language import lists, words
 from mindstone_tui.core.text_cache import remembers
 
@@ -166,7 +164,7 @@ def references(messages: Iterable[Line], recalls: Iterable[Line]) -> dict[int, R
         for name in named:
             owners.setdefault(name, line.turn)
     for recall in recalls:
-        if isinstance(recall.entry, RecallInjected):
+        if isinstance(recall.entry, derived.RecallInjected):
             for passage in recall.entry.passages:
                 own = passage.of is not None or passage.session == recall.session
                 if own and passage.turn in found:
@@ -234,9 +232,9 @@ def read_again(lines: Iterable[Line]) -> set[int]:
     newest: dict[object, int] = {}
     repeated: set[int] = set()
     for line in lines:
-        if isinstance(line.entry, AssistantMessage):
+        if isinstance(line.entry, conversation.AssistantMessage):
             calls |= {call.id: (call.name, call.arguments) for call in line.entry.calls}
-        elif isinstance(result := line.entry, ToolReturned):
+        elif isinstance(result := line.entry, conversation.ToolReturned):
             for same in (calls.get(result.call), result.text):
                 if same in newest:
                     repeated.add(newest[same])
@@ -248,7 +246,7 @@ def read_again(lines: Iterable[Line]) -> set[int]:
 def question(fold: Fold) -> str:
     """What the person said last."""
     for line in reversed(fold.lines.values()):
-        if isinstance(line.entry, UserMessage):
+        if isinstance(line.entry, conversation.UserMessage):
             return line.entry.text
     return ""
 

@@ -16,10 +16,9 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.context.messages import argument_values
-from mindstone_tui.core.entries import Line, Part, Span, conversation, spans_of
+from mindstone_tui.core.entries import Line, Part, Span, conversation, spans_of, standings
 from mindstone_tui.core.entries.actions import Action, actions_of, told
 from mindstone_tui.core.entries.provenance import MARK, is_imported
-from mindstone_tui.core.entries.standings import superseded_in
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import sentences, shortened
 from mindstone_tui.core.patterns import pattern_of
@@ -79,7 +78,7 @@ def passages_of(lines: Iterable[Line]) -> tuple[SourceMessage, ...]:
     done = {action.seq: action for action in actions_of(read)}
     found = (_passage(line, done.get(line.seq)) for line in read)
     said = {line.seq for line in read}  # a correction that was taken back is not among them
-    judged = (pair for line in read for pair in superseded_in(line).items())
+    judged = (pair for line in read for pair in standings.superseded_in(line).items())
     newer = {old: new for old, new in judged if new in said}
     return tuple(
         msgspec.structs.replace(one, mark=f"superseded by line {newer[one.seq]}")
@@ -291,8 +290,7 @@ def _ranked_names(passages: Passages) -> dict[str, tuple[str, ...]]:
         "identifier": Counter(),
         "number": Counter(),
     }
-    talk = [one for one in passages if one.speaker != "tool"]
-    for passage in talk or passages:
+    for passage in [one for one in passages if one.speaker != "tool"] or passages:
         weight = {"user": 4, "assistant": 2, "tool": 1}[passage.speaker]
         for kind, name in names_in(passage.text):
             counted = kind == "number" and len(name) < _TELLING_NUMBER and name.isdigit()

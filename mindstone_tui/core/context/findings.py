@@ -259,8 +259,7 @@ def _counted(hits: int, places: Sequence[str]) -> str:
 def _error(lines: Sequence[str]) -> str:
     """The line that says what went wrong; what was raised says more than that something was."""
     wrong = [line for line in lines if is_error(line[:_LONGEST_LINE])]
-    raised = [line for line in wrong if _RAISED.search(line)]
-    return next(iter(raised or wrong), "")
+    return next(iter([line for line in wrong if _RAISED.search(line)] or wrong), "")
 
 
 def _names(text: str) -> list[str]:

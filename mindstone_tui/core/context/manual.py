@@ -47,8 +47,7 @@ async def prune(
     measured = live.measure(call)
     units = _units(live, call)
     if turns is not None:
-        chosen = _named(units, turns)
-        return await prune_ranked(live, call, measured, chosen, -1, "manual")
+        return await prune_ranked(live, call, measured, _named(units, turns), -1, "manual")
     ranked = live.rank(exchanges.eligible(units))
     target = call.room.tokens(live.settings.context.floor if to_percent is None else to_percent)
     if count is not None:
@@ -376,8 +375,7 @@ _LETTING_GO: Final = ("context_window_pruned", "rewound", "window_repaired")
 
 
 def _inside(view: View, call: Call, line: Line) -> Reason:
-    measured = view.measure(call)
-    units = units_of(view, call, measured, view.marks(call))
+    units = units_of(view, call, view.measure(call), view.marks(call))
     ranked = view.rank(exchanges.eligible(units))
     unit = next(unit for unit in units if unit.turn == line.turn)
     scored = next((each for each in ranked if each.candidate.key == line.turn), None)

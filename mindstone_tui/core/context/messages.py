@@ -89,8 +89,7 @@ def _user(
         return {"role": "user", "content": body}
     shown = [each for each in entry.images if (sounds if each.is_sound else images)]
     if blob is None or not shown:
-        content = "\n".join((body, *map(_named, entry.images))).strip()
-        return {"role": "user", "content": content}
+        return {"role": "user", "content": "\n".join((body, *map(_named, entry.images))).strip()}
     named = "\n".join((body, *(_named(each) for each in entry.images if each not in shown)))
     parts: list[dict[str, Any]] = [{"type": "text", "text": named}] if named else []
     parts += [_part(each, blob) for each in shown]

@@ -232,16 +232,14 @@ class CompactionSteps:
             for unit in leaving
             if unit.turn not in self.live.fold.state.pins
         )
-        state = msgspec.structs.replace(self.live.fold.state, summaries=staying)
-        entry = outcome.entry(state)
+        entry = outcome.entry(msgspec.structs.replace(self.live.fold.state, summaries=staying))
         self.lines.append(self.live.record(entry, self.call.turn))
         self.lines.append(prune.leave(self.live, self.call, gone, before, self.live.mode))
-        originals = [line for unit in leaving for line in unit.lines]
         return cascade.Effect(
             why=outcome.why,
             strategy=name,
             calls=outcome.calls,
-            fidelity=_kept_share(originals, entry.text),
+            fidelity=_kept_share([line for unit in leaving for line in unit.lines], entry.text),
         )
 
     def _gains(self, leaving: Sequence[Exchange], staying: Collection[int], text: str) -> bool:

@@ -8,15 +8,12 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import bounded_json, disk, errors, transcript
-from mindstone_tui.core.context import budget, measure, messages, trim
-from mindstone_tui.core.context.build_report import stable_prefix
+from mindstone_tui.core.context import budget, build_report, measure, messages, prune, trim
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.prune import make_room as slide
-from mindstone_tui.core.context.prune import repair
 from mindstone_tui.core.context.window import LiveWindow, RoomMaker
 from mindstone_tui.core.context.window_view import SESSIONS_OWN, Call, Target, fold_at, keys_of
-from mindstone_tui.core.entries import Line, Request, Sampling, window
-from mindstone_tui.core.entries.base import ShareLevel
+from mindstone_tui.core.entries import Line, Request, Sampling, base, window
 
 AS_ALWAYS: Final = Sampling()
 """Nothing in particular is asked of an answer."""
@@ -84,7 +81,7 @@ def _record_plan(
     sampling: Sampling,
 ) -> Prepared:
     """Write down what will be sent, then hand it out."""
-    lines = [*before, *_carry(live, call.turn), *repair(live, call.turn)]
+    lines = [*before, *_carry(live, call.turn), *prune.repair(live, call.turn)]
     request = _request(live, call)
     measured = live.measure(call)
     lines += [*_note_zone(live, call, measured), *_note_shares(live, call, measured)]
@@ -141,7 +138,7 @@ def _note_zone(live: LiveWindow, call: Call, measured: measure.Measured) -> list
 
 def _note_shares(live: LiveWindow, call: Call, measured: measure.Measured) -> list[Line]:
     """Announce shares that crossed a mark; recall fills its own on purpose and passes."""
-    known: dict[str, ShareLevel] = dict(live.watch.carried.shares)
+    known: dict[str, base.ShareLevel] = dict(live.watch.carried.shares)
     lines: list[Line] = []
     for share in budget.components(measured, call.room, live.settings.budget):
         before = known.get(share.name, "free")
@@ -189,7 +186,7 @@ def _plan(
         ),
         raw_tokens=measured.raw,
         correction=live.watch.factor(call.model),
-        stable_prefix=stable_prefix(live, measured, sent),
+        stable_prefix=build_report.stable_prefix(live, measured, sent),
         prompt_hash=prompt_hash,
         max_tokens=max_tokens,
         images=call.images,

@@ -245,13 +245,12 @@ def repair(live: LiveWindow, turn: int) -> list[Line]:
 def units_of(live: View, call: Call, measured: measure.Measured, marks: Marks) -> list[Exchange]:
     """The window's exchanges with their protection."""
     found = exchanges(measured, live.fold.task)
-    fixed = measured.total - sum(unit.tokens for unit in found)
     return protect(
         found,
         current=call.turn,
         pins=live.fold.state.pins,
         min_recent=live.settings.context.min_recent,
-        fixed=fixed,
+        fixed=measured.total - sum(unit.tokens for unit in found),
         room=marks.floor,
     )
 

@@ -16,9 +16,7 @@ import msgspec
 from mindstone_tui.core.config.settings import CascadeSettings, ModelSettings
 from mindstone_tui.core.context import digest, extract, prompts
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
-from mindstone_tui.core.entries import Message, Part, Span
-from mindstone_tui.core.entries.derived import SummaryDerived
-from mindstone_tui.core.entries.window import WindowState
+from mindstone_tui.core.entries import Message, Part, Span, derived, window
 from mindstone_tui.core.statements.register import Register
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.values import Value
@@ -69,10 +67,10 @@ class Summary(Part):
     """Why sentences of the originals stand in for a model's text."""
     calls: int = 0
 
-    def entry(self, state: WindowState | None = None) -> SummaryDerived:
+    def entry(self, state: window.WindowState | None = None) -> derived.SummaryDerived:
         """What the transcript remembers of it."""
-        shared = (name for name in SummaryDerived.__struct_fields__ if name != "state")
-        return SummaryDerived(**{name: getattr(self, name) for name in shared}, state=state)
+        shared = (name for name in derived.SummaryDerived.__struct_fields__ if name != "state")
+        return derived.SummaryDerived(**{name: getattr(self, name) for name in shared}, state=state)
 
 
 class Unchanged(Part):

@@ -37,10 +37,9 @@ def trimmable(
             answered = max(answered, piece.line.seq)
         elif isinstance(piece.line.entry, ToolReturned):
             found.append((piece.line, size))
-    older = found[: max(len(found) - keep, 0)]
     return [
         (line, size)
-        for line, size in older
+        for line, size in found[: max(len(found) - keep, 0)]
         if line.seq < answered and line.seq not in trimmed and line.turn not in spared
     ]
 

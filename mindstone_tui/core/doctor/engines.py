@@ -96,8 +96,7 @@ def _worker(around: CheckEnvironment) -> Check:
         return passed("vectors", "Every passage has its vector.")
     worker = progress_of(around.places)
     doing = "they are being made in the background" if worker.running else "the app makes them"
-    detail = f"By words only so far: {text.plural(waiting, 'passage')}; {doing}."
-    return passed("vectors", detail)
+    return passed("vectors", f"By words only so far: {text.plural(waiting, 'passage')}; {doing}.")
 
 
 def _index(around: CheckEnvironment) -> Check:

@@ -137,14 +137,13 @@ def plan(
         raise ToolError("A sub-agent has no sub-agents.", "Do the work here.")
     if running >= bounds.together:
         raise ToolError(f"{running} sub-agents are already at work.", "Wait for one of them.")
-    tools = tuple(name for name in wanted if name in available and name not in NEVER)
     return Delegation(
         task=task.strip(),
         context=context.strip(),
         parent=str(parent),
         child=SessionKey(parent.agent, f"{parent.main}{CHILD}{call}"),
         call=call,
-        tools=tools,
+        tools=tuple(name for name in wanted if name in available and name not in NEVER),
         limits=bounds,
     )
 
@@ -247,8 +246,7 @@ class DelegationFeature(features.Feature):
         try:
             text, ending, spent = await self._work(work)
         except asyncio.CancelledError:
-            nothing = Brought(whole="", text="", tokens=0)
-            never = ended(work, nothing, "interrupted", Spent())
+            never = ended(work, Brought(whole="", text="", tokens=0), "interrupted", Spent())
             self.context.window.record(never, turn)
             raise
         finally:

@@ -240,8 +240,7 @@ def commands_in(home: paths.Places, folder: Path) -> dict[str, PromptFile]:
     """The commands that a session in a folder would have beside the program's own."""
     project = Project(workspace.Workspace((folder,), protected=home.own), TrustFile(home.trust))
     shipped = known_commands()
-    found = _commands(home, project)
-    return {name: each for name, each in found.items() if name not in shipped}
+    return {name: each for name, each in _commands(home, project).items() if name not in shipped}
 
 
 def _commands(home: paths.Places, project: Project) -> dict[str, PromptFile]:

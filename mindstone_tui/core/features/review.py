@@ -69,10 +69,9 @@ class ReviewFeature(features.Feature):
         lines, told = await self._finish(memories, began)
         for event in announcements(*lines):
             yield event
-        sentences = outcome_in_words(found, left_out, told, finished=finished)
         yield events.CommandPrinted(
             command="consolidate",
-            text="\n".join(sentences),
+            text="\n".join(outcome_in_words(found, left_out, told, finished=finished)),
             data={
                 "findings": found,
                 "proposals": [one.entry.proposal for one in memories.waiting],

@@ -9,7 +9,7 @@ from typing import get_args
 
 import msgspec
 
-from mindstone_tui.core import entries, errors
+from mindstone_tui.core import entries, errors, transcript
 from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.context import build_report, manual, measure
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked, from_entry, report_text
@@ -20,7 +20,6 @@ from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.questions import decisions_of
 from mindstone_tui.core.session.services import MODE_CHOICES, POLICY_CHOICES, SessionServices
 from mindstone_tui.core.text import exact, one_line
-from mindstone_tui.core.transcript import standings_of
 
 MODES: tuple[str, ...] = get_args(Mode)
 POLICIES: tuple[str, ...] = get_args(Policy)
@@ -118,8 +117,7 @@ class WindowFeature(Feature):
         if not pointer or set(options) - {"--files", *WAYS}:
             raise WrongUse("To which turn?")
         turn = self.session.refer(pointer).turn
-        steps = await asyncio.to_thread(self.context.files.steps)
-        turns, sets = rewind_files(steps, turn)
+        turns, sets = rewind_files(await asyncio.to_thread(self.context.files.steps), turn)
         if "--files" in options:
             way: Way = (
                 "anyway" if "--anyway" in options else "rest" if "--rest" in options else "ask"
@@ -168,7 +166,7 @@ class WindowFeature(Feature):
         )
         back = "" if reason.in_window else f"\n/restore turn {reason.turn} brings it back."
         with self.context.transcript.history() as history:
-            known = [one.words for one in standings_of(history).of(line)]
+            known = [one.words for one in transcript.standings_of(history).of(line)]
         standing = f"\nIt is {'; '.join(known)}." if known else ""
         decided = decisions_of(self.context.transcript, reason.turn)
         head = f"\nDecisions in turn {reason.turn}:" if decided else ""

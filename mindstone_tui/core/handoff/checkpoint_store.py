@@ -16,11 +16,9 @@ import msgspec
 
 from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.disk import REAL, Disk, ensure_folder, held, read_regular, replace_file
-from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries import Line, Part, provenance, window
 from mindstone_tui.core.entries.derived import CheckpointSaved
-from mindstone_tui.core.entries.provenance import is_quotation, quoted
 from mindstone_tui.core.entries.standings import Rewinds, not_rewound
-from mindstone_tui.core.entries.window import Restored
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
 from mindstone_tui.core.handoff import checkpoint as checkpoints
 from mindstone_tui.core.handoff.checkpoint import Checkpoint
@@ -172,8 +170,7 @@ def load_proven(
     places: SessionPlaces, history: History, *, also_rewound: bool = False
 ) -> Checkpoint:
     """The checkpoint as it was saved, proven against this history; refused with its reason."""
-    known = read(_bytes(places.checkpoint))
-    lines = _lines(history, known.head.seq + 1)
+    lines = _lines(history, read(_bytes(places.checkpoint)).head.seq + 1)
     found = load(places, _newest(lines), hashes(history))
     if not also_rewound:
         _refuse_rewound(found, lines, history)
@@ -183,7 +180,7 @@ def load_proven(
 def _refuse_rewound(checkpoint: Checkpoint, since: Sequence[Line], history: History) -> None:
     """A checkpoint holds what was said up to its head: nothing of it was rewound, or given back."""
     later = (line.entry for line in since if line.seq > checkpoint.head.seq)
-    given = [turn for entry in later if isinstance(entry, Restored) for turn in entry.turns]
+    given = [turn for entry in later if isinstance(entry, window.Restored) for turn in entry.turns]
     if given and any(map(rewinds_of(history).gave_back, given)):
         raise _refused("outdated", "turns that were rewound were brought back since")
     head = _line_at(history, checkpoint.head.seq)
@@ -197,10 +194,10 @@ def _quoting(checkpoint: Checkpoint, history: History) -> Checkpoint:
 
     def marked(seq: int, text: str) -> str:
         line = _line_at(history, seq) if seq else None
-        return text if line is None else quoted(line, text)
+        return text if line is None else provenance.quoted(line, text)
 
     def own(items: Iterable[checkpoints.Sourced]) -> tuple[checkpoints.Sourced, ...]:
-        return tuple(one for one in items if not is_quotation(marked(one.seq, one.text)))
+        return tuple(one for one in items if not provenance.is_quotation(marked(one.seq, one.text)))
 
     def quoting(items: Iterable[T]) -> tuple[T, ...]:
         return tuple(msgspec.structs.replace(one, text=marked(one.seq, one.text)) for one in items)
@@ -209,7 +206,7 @@ def _quoting(checkpoint: Checkpoint, history: History) -> Checkpoint:
     topic = history.turn(checkpoint.goal_turn) if checkpoint.goal_turn else []
     return msgspec.structs.replace(
         checkpoint,
-        goal=quoted(topic[0], checkpoint.goal) if topic else checkpoint.goal,
+        goal=provenance.quoted(topic[0], checkpoint.goal) if topic else checkpoint.goal,
         constraints=own(checkpoint.constraints),
         decisions=own(checkpoint.decisions),
         questions=own(checkpoint.questions),

@@ -15,9 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core.entries import Line, Part
-from mindstone_tui.core.entries.actions import actions_of
-from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries import Line, Part, actions, provenance
 from mindstone_tui.core.patterns import pattern_of
 
 MOST_FILES: Final = 40
@@ -175,7 +173,7 @@ def git_changes(cwd: Path) -> tuple[str, ...]:
 def ports_used(lines: Iterable[Line]) -> tuple[int, ...]:
     """Ports of this machine that commands named, the newest last."""
     ports: dict[int, None] = {}
-    for action in actions_of(lines):
+    for action in actions.actions_of(lines):
         for found in _PORT.findall(action.about) if action.kind == "command" else ():
             port = int(found)
             if port < 1 << 16:
@@ -263,8 +261,8 @@ def files_touched(lines: Iterable[Line]) -> tuple[Touched, ...]:
     """Files that tools read or changed with success, each once, in order of the last use."""
     touched: dict[str, Touched] = {}
     every = list(lines)
-    foreign = {line.seq for line in every if is_imported(line)}
-    for action in actions_of(every):
+    foreign = {line.seq for line in every if provenance.is_imported(line)}
+    for action in actions.actions_of(every):
         if not action.ok or action.kind == "command" or not action.about:
             continue
         before = touched.pop(action.about, None)
@@ -272,8 +270,7 @@ def files_touched(lines: Iterable[Line]) -> tuple[Touched, ...]:
         if before is not None and before.changed and not changed:
             touched[action.about] = before
         else:
-            imported = action.seq in foreign
             touched[action.about] = Touched(
-                path=action.about, changed=changed, turn=action.turn, imported=imported
+                path=action.about, changed=changed, turn=action.turn, imported=action.seq in foreign
             )
     return tuple(touched.values())

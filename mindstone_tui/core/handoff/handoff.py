@@ -155,11 +155,10 @@ def _parts(
     checkpoint: Checkpoint, source: _Source, environment: Environment, extent: _Extent
 ) -> tuple[tuple[str, list[str]], ...]:
     binding = [one for one in checkpoint.binding if one.kind != "correction"]
-    corrections = [one for one in checkpoint.binding if one.kind == "correction"]
     return (
         ("What is imported here", _imported(source.imported)),
         ("Rules", said(binding)),
-        ("Corrections", said(corrections)),
+        ("Corrections", said([one for one in checkpoint.binding if one.kind == "correction"])),
         (goal_title(checkpoint), [checkpoint.goal] if checkpoint.goal else []),
         ("Done when", [f"- {one}" for one in checkpoint.criteria]),
         ("Next step", next_step(checkpoint, begun=bool(source.begun))),
@@ -346,11 +345,10 @@ def said(items: Iterable[Sourced]) -> list[str]:
 def corrected(since: Sequence[Line]) -> dict[int, str]:
     """The lines of which others say that they hold no longer, each with what was said instead."""
     said = {line.seq: line.entry.text for line in since if isinstance(line.entry, UserMessage)}
-    judged = [line.entry for line in since if isinstance(line.entry, StatementSuperseded)]
     return {
         one.statement: f"Line {one.statement} holds no longer, by line {one.by}: "
         f"{shortened(said[one.by], 200)}"
-        for one in judged
+        for one in [line.entry for line in since if isinstance(line.entry, StatementSuperseded)]
         if one.by in said
     }
 

@@ -65,8 +65,7 @@ def bootstrap(
 
     `summary_at` reads the summary that a line of history derived, `since` what came afterwards.
     """
-    here = observe(())
-    steps = [ResumeStep(name="orient", detail=_position(here))]
+    steps = [ResumeStep(name="orient", detail=_position(observe(())))]
     checkpoint = load()
     checked = validate(checkpoint)
     steps.append(

@@ -304,8 +304,7 @@ def otlp(session: str, snapshots: Sequence[Snapshot], *, version: str) -> dict[s
     named = {"service.name": "mindstone", "service.version": version, "session.id": session}
     attributes = [{"key": key, "value": {"stringValue": value}} for key, value in named.items()]
     scope = {"scope": {"name": "mindstone_tui.core.health"}, "metrics": metrics}
-    resource = {"resource": {"attributes": attributes}, "scopeMetrics": [scope]}
-    return {"resourceMetrics": [resource]}
+    return {"resourceMetrics": [{"resource": {"attributes": attributes}, "scopeMetrics": [scope]}]}
 
 
 def _nanoseconds(snapshot: Snapshot) -> int:

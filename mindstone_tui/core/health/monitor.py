@@ -142,8 +142,7 @@ def _fidelity(history: Turns, settings: HealthSettings) -> Alerts:
 def _bloat(history: Turns, settings: HealthSettings) -> Alerts:
     most, turns = settings.tool_bloat / 100, settings.sustained_turns
     value = _lasts(history, "tool_bloat", lambda one: one > most, turns)
-    crowded = all(one.measured.utilization >= CROWDED for one in history[-turns:])
-    if value is not None and crowded:
+    if value is not None and all(one.measured.utilization >= CROWDED for one in history[-turns:]):
         yield _alert("tool_bloat", value=value, most=most, turns=turns)
 
 

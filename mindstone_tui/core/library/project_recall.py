@@ -151,8 +151,7 @@ def hand_over(home: Places, key: SessionKey, folder: Path, clean: Clean, trigger
         with transcript.history() as history:
             first = max(history.head.seq - _NEWEST_LINES, 0)
             state = checkpoint_store.task_state(own, history, since=first)
-            read = history.read(first)
-            lines = [history.whole(line) for line in read if isinstance(line, Line)]
+            lines = [history.whole(line) for line in history.read(first) if isinstance(line, Line)]
         environment = observe(folder, [each.path for each in files_touched(lines)])
         now = timestamp(datetime.now(UTC))
         with contextlib.suppress(ContinuityError):

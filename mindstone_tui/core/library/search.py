@@ -24,9 +24,8 @@ from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.recall import candidates, embedding, index, speak, thresholds
+from mindstone_tui.core.recall import candidates, catch_up, embedding, index, speak, thresholds
 from mindstone_tui.core.recall.acts import Done
-from mindstone_tui.core.recall.catch_up import reading
 from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.text import as_written, shortened, unfenced, without_reminders
@@ -353,7 +352,7 @@ def _lines(session: SessionPlaces, wanted: profiles.SessionFilter) -> Iterator[L
     calls: dict[str, str] = {}
     with transcript.History(session) as history:
         rewinds = rewinds_of(history)
-        for line in reading(history)(0):
+        for line in catch_up.reading(history)(0):
             if rewinds.of(line) is not None:
                 continue
             if isinstance(line.entry, conversation.AssistantMessage):

@@ -12,8 +12,7 @@ from pathlib import Path
 import msgspec
 
 from mindstone_tui.core import disk, errors, text, values
-from mindstone_tui.core.config import load
-from mindstone_tui.core.config.edit import toml_value
+from mindstone_tui.core.config import edit, load
 from mindstone_tui.core.config.load import SERVERS, server_of, store
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.interchange.json_edit import without_extras
@@ -143,4 +142,4 @@ async def try_server(
 
 
 def _keep(places: Places, servers: Mapping[str, McpServerSettings]) -> Path:
-    return store(places, SERVERS, toml_value(servers))
+    return store(places, SERVERS, edit.toml_value(servers))

@@ -263,9 +263,7 @@ def _fresh(found: Sequence[ReviewFinding], known: Sequence[str]) -> tuple[list[R
 def alike(one: str, other: str) -> bool:
     """Whether two texts share most of their words."""
     words, others = set(extract.folded(one).split()), set(extract.folded(other).split())
-    if not words or not others:
-        return False
-    return len(words & others) / len(words | others) >= ALIKE
+    return bool(words and others) and len(words & others) / len(words | others) >= ALIKE
 
 
 def say_the_same(one: str, other: str) -> bool:
@@ -331,8 +329,7 @@ def _tightened(one: Shelved) -> Merge | None:
         (len(replaced), "replaced by a later line"),
     )
     told = ", ".join(f"{plural(number, 'line')} {how}" for number, how in counted if number)
-    why = f"{one.file} is long: {told}"
-    return Merge(files=(one.file,), text=render(memory), why=why)
+    return Merge(files=(one.file,), text=render(memory), why=f"{one.file} is long: {told}")
 
 
 def _said_again(lines: Sequence[str]) -> dict[int, str]:
@@ -357,5 +354,4 @@ def _replaced(lines: Sequence[str]) -> set[int]:
         if len(line.split()) >= _TELLING
     ]
     settled = register.settle(said)
-    retired = {one.line for one in settled.retired}
-    return retired - {one.line for one in settled.standing}
+    return {one.line for one in settled.retired} - {one.line for one in settled.standing}

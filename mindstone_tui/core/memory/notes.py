@@ -86,10 +86,9 @@ def cold_start(text: str) -> str:
 
 def parse(text: str, *, by: str = "model") -> tuple[NoteTaken, ...]:
     """Notes from lines of the form `category | importance | text`; other lines are no notes."""
-    found = (digest.NOTE.match(line.strip()) for line in text.splitlines())
     return tuple(
         take(match["category"], match["text"], match["importance"], by=by)
-        for match in found
+        for match in (digest.NOTE.match(line.strip()) for line in text.splitlines())
         if match and not cold_start(match["text"])
     )
 
@@ -218,8 +217,7 @@ def write_journal(
 ) -> Path:
     """Add what a consolidation found to the journal of its day."""
     path = places.journals / f"{at:%Y-%m-%d}.md"
-    text = _markdown(f"{at:%H:%M} · {session}", parts)
-    add(path, text, f"# Journal of {at:%Y-%m-%d}\n")
+    add(path, _markdown(f"{at:%H:%M} · {session}", parts), f"# Journal of {at:%Y-%m-%d}\n")
     return path
 
 

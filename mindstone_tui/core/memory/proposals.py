@@ -236,7 +236,6 @@ def propose_text(
     """A change of a whole file: a merged memory, or a line for USER.md."""
     before = current_text(places, path)
     found = tuple(warnings) if warnings is not None else cautions(after)
-    shown = "; ".join(filter(None, [why, f"CAUTION: holds {', '.join(found)}" if found else ""]))
     entry = MemoryProposed(
         proposal=proposal,
         path=path,
@@ -244,7 +243,7 @@ def propose_text(
         after=after,
         sources=tuple(sources),
         by=by,
-        why=shown,
+        why="; ".join(filter(None, [why, f"CAUTION: holds {', '.join(found)}" if found else ""])),
     )
     return Proposal(entry=entry, diff=diff(entry), cautions=found)
 

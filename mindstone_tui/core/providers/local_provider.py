@@ -288,8 +288,7 @@ class LocalProvider(msgspec.Struct, dict=True, eq=False):
         answer = _Answer(call_id, as_json="response_format" in body, check=check)
         for attempt in range(_ATTEMPTS):
             try:
-                asked = self._ask(answer, body, options)
-                async with contextlib.aclosing(asked) as deltas:
+                async with contextlib.aclosing(self._ask(answer, body, options)) as deltas:
                     async for delta in deltas:
                         yield delta
                 return

@@ -413,8 +413,7 @@ class Gatherer:
             look.length = look.length or sum(map(len, texts)) / len(texts)
             for row, _, _, passage in found:
                 if row in signals.words:
-                    more = score_repeated(matches, row, passage.text, look.length)
-                    signals.words[row] += more
+                    signals.words[row] += score_repeated(matches, row, passage.text, look.length)
             gained = score_common(matches.common, texts, look.length)
             for (row, _, _, _), extra in zip(found, gained, strict=True):
                 signals.words[row] = signals.words.get(row, 0.0) + extra

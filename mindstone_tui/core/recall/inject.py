@@ -84,9 +84,7 @@ def in_short(message: str) -> str:
 
     Who pastes a whole log says before it or after it what it is about.
     """
-    if len(message) <= 2 * _READ:
-        return message
-    return f"{message[:_READ]}\n{message[-_READ:]}"
+    return message if len(message) <= 2 * _READ else f"{message[:_READ]}\n{message[-_READ:]}"
 
 
 def queries(message: str, recent: Sequence[str]) -> tuple[str, ...]:

@@ -128,8 +128,7 @@ def _gather(
     by_meaning = (
         store.by_meaning(model, numbers, bounds, tuned.FROM_MEANING) if asked is not None else []
     )
-    chosen = list(dict.fromkeys(in_turn(by_words, by_meaning)))
-    found = _read(store, chosen, allowed)
+    found = _read(store, list(dict.fromkeys(in_turn(by_words, by_meaning))), allowed)
     words = _words(found, rarity, stemmer)
     meaning, near = _meaning(store, lexicon, asked, model, [place for place, _, _ in found])
     sessions: dict[str, list[ranking.Candidate]] = {}

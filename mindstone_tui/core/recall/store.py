@@ -137,12 +137,11 @@ class Tables:
             found += 1
             digest.update(content)
             states.add(PENDING if languages and other in (PENDING, NOT_READ) else vector)
-        vectors = "failed" if FAILED in states else "pending" if PENDING in states else "stored"
         return Receipt(
             turn=passages[0].turn if passages else 0,
             passages=found,
             digest=digest.hexdigest() if found else "",
-            vectors=vectors,
+            vectors="failed" if FAILED in states else "pending" if PENDING in states else "stored",
         )
 
     def _is_indexed(self, content: bytes, row: int) -> bool:

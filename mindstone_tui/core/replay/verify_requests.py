@@ -10,9 +10,7 @@ import msgspec
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.context.plan import plans_of_turn, rebuild
 from mindstone_tui.core.context.window_view import reader
-from mindstone_tui.core.entries import Line, Request
-from mindstone_tui.core.entries.conversation import SideRequestSent
-from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.entries import Line, Request, conversation, window
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
 from mindstone_tui.core.transcript import Damaged, History
 from mindstone_tui.core.transcript.reader import with_blobs
@@ -73,9 +71,9 @@ def requests_of(history: History) -> Iterator[SentRequest | Damaged]:
             yield item
             continue
         line = with_blobs(item, history.places)
-        if isinstance(line.entry, PromptPlanned):
+        if isinstance(line.entry, window.PromptPlanned):
             yield _planned(history, fold, line)
-        elif isinstance(line.entry, SideRequestSent):
+        elif isinstance(line.entry, conversation.SideRequestSent):
             side = line.entry
             yield SentRequest(line, Request(model=side.model, messages=side.messages))
         fold.add(line)
@@ -90,7 +88,7 @@ def prove(history: History) -> Proof:
             damaged += 1
             continue
         entry = sent.line.entry
-        assert isinstance(entry, PromptPlanned | SideRequestSent)
+        assert isinstance(entry, window.PromptPlanned | conversation.SideRequestSent)
         requests += 1
         if (found := sent.hash) == entry.prompt_hash:
             matched += 1
@@ -114,12 +112,12 @@ def rebuilt_calls(history: History, turn: int, call: int | None = None) -> Itera
         )
     for line in chosen:
         plan = line.entry
-        assert isinstance(plan, PromptPlanned)
+        assert isinstance(plan, window.PromptPlanned)
         yield _rebuilt(rebuild(history, line), turn, plan.call, plan)
 
 
 def _call_of(line: Line) -> int:
-    return line.entry.call if isinstance(line.entry, PromptPlanned) else 0
+    return line.entry.call if isinstance(line.entry, window.PromptPlanned) else 0
 
 
 def _planned(history: History, fold: Fold, line: Line) -> SentRequest:
@@ -137,7 +135,7 @@ def _unsent(history: History, turn: int, lines: list[Line]) -> Rebuilt:
     return _rebuilt(fold.request("", turn=turn), turn, 1, None)
 
 
-def _rebuilt(request: Request, turn: int, call: int, plan: PromptPlanned | None) -> Rebuilt:
+def _rebuilt(request: Request, turn: int, call: int, plan: window.PromptPlanned | None) -> Rebuilt:
     found = request.hash
     return Rebuilt(
         turn=turn,

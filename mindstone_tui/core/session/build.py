@@ -90,8 +90,7 @@ def assemble_or_fork(opening: Opening) -> SessionServices:
         if here_alone and fork.is_offline_fork(own):
             services = assemble(alone)
         else:
-            key = _fork_here(alone, own)
-            services = assemble(msgspec.structs.replace(alone, key=key))
+            services = assemble(msgspec.structs.replace(alone, key=_fork_here(alone, own)))
         services.greeting = (
             f"{error.what} Going on in a fork on this machine: {services.key}. It is put on the "
             "server by the first session that is opened once that answers."

@@ -224,8 +224,7 @@ class Outbox:
     def hand_back(self, said: SentMessage) -> None:
         """Return a message that no turn took in; a file holds it until it is sent again."""
         self._returned.append(said)
-        path = self.rescue()
-        self.emit(events.MessageReturned(text=said.text, path=str(path or "")))
+        self.emit(events.MessageReturned(text=said.text, path=str(self.rescue() or "")))
 
     def rescue(self) -> Path | None:
         """Put words that are not in history into a file; None if there is none, or no place."""

@@ -277,8 +277,7 @@ class SharedQuestions:
         if answer is not None:
             for question in found:
                 hand = self._context.by_hand(question.since)
-                given = msgspec.structs.replace(answer, asked=question.since, **hand)
-                give(question.call, given)
+                give(question.call, msgspec.structs.replace(answer, asked=question.since, **hand))
         return found
 
     def _who_was_first(self, mark: str) -> str:
@@ -299,8 +298,7 @@ class SharedQuestions:
         self._context.hand = (how or "stop", 0.0)
         no = Answer(allowed=False, why=why or "The person stopped it.", stops=True)
         for call, since in self._context.questions.waiting.items():
-            hand = self._context.by_hand(since)
-            give(call, msgspec.structs.replace(no, asked=since, **hand))
+            give(call, msgspec.structs.replace(no, asked=since, **self._context.by_hand(since)))
         self.answer_all(lease, give, no, "")
 
     async def have_lease(self, lease: Lease, catch_up: Callable[[], None], *, wait: bool) -> None:

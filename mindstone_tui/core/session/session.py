@@ -147,8 +147,7 @@ class Session:
         """
         if self._closing:
             raise errors.UsageError("This session is closed.", "Open it again.")
-        paths = [each.path for each in attachments]
-        attached = attach(text, paths, self._context.transcript)
+        attached = attach(text, [each.path for each in attachments], self._context.transcript)
         shown = (*images, *attached.images)
         if untaken := self.not_taken(shown):
             self._emit(events.Noticed(message=untaken, level="warning"))
@@ -187,8 +186,7 @@ class Session:
         except errors.MindstoneError as error:
             inbox.end_command(line, error, self._emit)
             return
-        begun = inbox.ago(writing)
-        asked = inbox.AskedCommand(feature, command, line, argument, how, seen, begun)
+        asked = inbox.AskedCommand(feature, command, line, argument, how, seen, inbox.ago(writing))
         if self._turn and command.name in inbox.GO_BACK:
             inbox.end_command(line, errors.UsageError(*inbox.NOT_DURING_A_TURN), self._emit)
         elif asked.changes_window:

@@ -226,8 +226,7 @@ def recognise_standing_instruction(text: str) -> StandingInstruction | None:
     for _, part in _ends(text):
         if _MARK.search(part):
             return StandingInstruction(_marked(part), "rule", "IMPORTANT")
-    said = recognise(Utterance(speaker="user", text=text[:_READ_FOR_RULES], line=0))
-    for one in said:
+    for one in recognise(Utterance(speaker="user", text=text[:_READ_FOR_RULES], line=0)):
         if _is_standing(one):
             return StandingInstruction(one.words, one.kind, one.form)
     return None

@@ -15,9 +15,8 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.language import clause, content, sentences
+from mindstone_tui.core.language import clause, content, sentences, words
 from mindstone_tui.core.language.replacement import replaces as denies
-from mindstone_tui.core.language.words import stopwords
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import recogniser, statement
 from mindstone_tui.core.values import Value
@@ -138,7 +137,7 @@ def _is_apart(correction: statement.Statement, sentence: str) -> bool:
     said = content.parts(sentence.casefold())
     if not set(correction.rejected).isdisjoint(said.rejected):
         return True
-    mine, theirs = set(correction.slot), set(said.slot) - stopwords()
+    mine, theirs = set(correction.slot), set(said.slot) - words.stopwords()
     return bool(mine - theirs) and bool(theirs - mine) and bool(mine & theirs)
 
 
@@ -185,8 +184,7 @@ class _Standing:
         """The statements that share a word with a new one, oldest first."""
         numbers: set[int] = set()
         for word in _words_of(new):
-            sharing = self._by_word.get(word, {})
-            numbers.update(islice(reversed(sharing), SHARING))
+            numbers.update(islice(reversed(self._by_word.get(word, {})), SHARING))
         related = {number: self._by_number[number] for number in numbers}
         if new.corrects is not None:
             related |= {at: one for at, one in self._by_number.items() if one.at == new.corrects}

@@ -22,11 +22,10 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core import values
+from mindstone_tui.core import signals, values
 from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import ToolError
-from mindstone_tui.core.signals import let_go
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools import base, control_files
 from mindstone_tui.core.tools.process_tree import (
@@ -284,7 +283,7 @@ async def _end(process: asyncio.subprocess.Process, tree: ProcessTree) -> int:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await asyncio.to_thread(tree.end)
-        let_go(process)
+        signals.let_go(process)
         return await process.wait()
 
 
@@ -442,8 +441,7 @@ def take_off(roots: tuple[Path, ...], since: int) -> tuple[str, ...]:
 
     The time is in nanoseconds. A file's own comes from the system, whatever a program claims.
     """
-    changed = _changed(roots, since - _COARSE)
-    found = [(path, info) for path, info in changed if _lends(path, info)]
+    found = [(path, info) for path, info in _changed(roots, since - _COARSE) if _lends(path, info)]
     return tuple(
         control_files.short(Path(path), roots) for path, info in found if _made_plain(path, info)
     )

@@ -224,8 +224,7 @@ def _look_back(fd: int, size: int) -> tuple[Line | None, Line | None]:
 
 
 def _lines_back(tail: bytes, from_start: bool) -> Iterator[Line]:
-    pieces = tail.split(b"\n")[0 if from_start else 1 : -1]
-    for piece in reversed(pieces):
+    for piece in reversed(tail.split(b"\n")[0 if from_start else 1 : -1]):
         try:
             yield decode_line(piece)
         except Malformed:

@@ -99,8 +99,7 @@ def ranked(typed: str, names: Iterable[str]) -> list[str]:
     scored: list[tuple[int, int, str]] = []
     for name in names:
         low = name.lower()
-        base = low.rsplit("/", 1)[-1]
-        if low.startswith(letters) or base.startswith(letters):
+        if low.startswith(letters) or low.rsplit("/", 1)[-1].startswith(letters):
             rank = 0
         elif letters in low:
             rank = 1

@@ -12,9 +12,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from mindstone_tui.core import values
+from mindstone_tui.core import text, values
 from mindstone_tui.core.config.glossary import Term
-from mindstone_tui.core.text import one_line
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import CommandHelp
 from mindstone_tui.tui.prompt.completion import by_use
@@ -157,7 +156,7 @@ _COLUMN = 26
 def _command(command: CommandHelp, width: int) -> list[Content]:
     """The usage, then the help text in its own column."""
     name = show.line(f"/{command.name} {command.usage}".rstrip(), width - 2)
-    said = wrap(one_line(command.help, 400), width - _COLUMN) or [""]
+    said = wrap(text.one_line(command.help, 400), width - _COLUMN) or [""]
     short = name.cell_length < _COLUMN - 2
     head = Content.assemble("  ", name.stylize("$accent"))
     if short:

@@ -370,8 +370,7 @@ class Approval(Decision):
         if self.asked.risk != "message":
             yield button("r", Content("Decline and say why"), "explain")
         for number, scope in enumerate(self.told.scopes):
-            key = "ys"[number : number + 1]
-            yield button(key, show.line(scope.label, 200), f"allow-{number}")
+            yield button("ys"[number : number + 1], show.line(scope.label, 200), f"allow-{number}")
 
     def action_choose(self, choice: str) -> None:
         """Decide; who wants to say why writes that first."""

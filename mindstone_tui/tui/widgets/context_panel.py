@@ -240,8 +240,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
             lines += [show.text(f"! {warning}", "$warning") for warning in self.report.warnings]
         shown = self.query_one("#alerts", Static)
         shown.display = bool(lines)
-        heading = Content.styled("Needs attention", "bold $muted")
-        shown.update(Content("\n").join([heading, *lines]))
+        shown.update(Content("\n").join([Content.styled("Needs attention", "bold $muted"), *lines]))
 
 
 def _left_title(report: ContextReport) -> Content:

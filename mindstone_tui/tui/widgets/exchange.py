@@ -217,8 +217,7 @@ class ToolCall(Fold):
             yield Static(self._live(), classes="body output live", markup=False)
             return
         if self.ended.diff:
-            diff = numbered(for_terminal(self.ended.diff))
-            yield Static(diff, classes="body diff", markup=False)
+            yield Static(numbered(for_terminal(self.ended.diff)), classes="body diff", markup=False)
         if self.ended.text:
             most = 0 if self._all else SHOWN_LINES
             yield from self._part(show.text(self.ended.text), "output", most)

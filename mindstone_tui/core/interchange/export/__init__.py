@@ -10,18 +10,15 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Final
 
-from mindstone_tui.core.errors import UnknownName
-from mindstone_tui.core.interchange.export import markdown
-from mindstone_tui.core.interchange.export.html import html_pieces
-from mindstone_tui.core.interchange.export.story import Numbers, StorySource
-from mindstone_tui.core.transcript import History
+from mindstone_tui.core import errors, transcript
+from mindstone_tui.core.interchange.export import html, markdown, story
 from mindstone_tui.core.transcript.encode import Clean
 
-Exporter = Callable[[StorySource], Iterator[str]]
+Exporter = Callable[[story.StorySource], Iterator[str]]
 
 EXPORTERS: Final = MappingProxyType[str, Exporter](
     {
-        "html": html_pieces,
+        "html": html.html_pieces,
         "md": markdown.markdown_pieces,
         "json": markdown.json_pieces,
         "messages": markdown.message_pieces,
@@ -32,11 +29,11 @@ EXPORTERS: Final = MappingProxyType[str, Exporter](
 
 
 def export(
-    history: History,
+    history: transcript.History,
     format: str,  # noqa: A002 (the option's own name)
     *,
     clean: Clean | None = None,
-    numbers: Numbers | None = None,
+    numbers: story.Numbers | None = None,
     turns: range | None = None,
 ) -> Iterator[str]:
     """A session in another format, piece by piece; `clean` blacks out what must not leave.
@@ -44,10 +41,10 @@ def export(
     A page also holds what `numbers` makes of the session's lines. With `turns`, only those.
     """
     if format not in EXPORTERS:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no export format {format!r}.", f"There are: {', '.join(EXPORTERS)}."
         )
-    return EXPORTERS[format](StorySource(history, clean, numbers, turns))
+    return EXPORTERS[format](story.StorySource(history, clean, numbers, turns))
 
 
 __all__ = ["EXPORTERS", "Exporter", "StorySource", "export"]

@@ -293,8 +293,7 @@ def _user(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         yield Aside(what="notice of a task")
     elif said:
         source = text(fields.get("uuid"))
-        images = pictures_in(rest)
-        yield Said(line=number, role="user", text=said, id=source, ts=ts, images=images)
+        yield Said(line=number, role="user", text=said, id=source, ts=ts, images=pictures_in(rest))
     elif not results:
         yield Aside(what="empty message")
 

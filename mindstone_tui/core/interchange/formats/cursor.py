@@ -34,8 +34,7 @@ def read_store(connection: sqlite3.Connection, path: Path) -> Records:
     # The transcript of the same chat tells less, and is a session of its own.
     yield Began(id=f"chat-{text(about.get('agentId')) or path.parent.name}", ts=ts)
     yield from parts.titled(about.get("name"))
-    root = text(about.get("latestRootBlobId"))
-    if (data := _blob(connection, root)) is None:
+    if (data := _blob(connection, text(about.get("latestRootBlobId")))) is None:
         yield Broken(line=1, why="the chat's newest state is not in the file")
         return
     for number, given in protobuf.fields_of(data):

@@ -145,10 +145,9 @@ _QUOTE_MARKS: Final = "\"'`"
 @cache
 def _wished() -> list[tuple[str, re.Pattern[str]]]:
     """The tools and the expressions of what is said to want them, in `wishes.txt`."""
-    path = Path(__file__).with_name("wishes.txt")
     return [
         (tool, re.compile(_PLEASE + filled, re.IGNORECASE | re.DOTALL))
-        for tool, expressions in lists_in(path).items()
+        for tool, expressions in lists_in(Path(__file__).with_name("wishes.txt")).items()
         for said in expressions
         for filled in (said.replace("{path}", _PATH).replace("{end}", _END),)
     ]
@@ -303,8 +302,7 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
         return GuideAnswer(text=_acknowledge(situation.question))
     if "recall" not in tools:
         return GuideAnswer(text=guide_texts().no_recall)
-    query = situation.question[:_LONGEST_QUERY]
-    return _use([Wish(tool="recall", values={"query": query})], tools)
+    return _use([Wish(tool="recall", values={"query": situation.question[:_LONGEST_QUERY]})], tools)
 
 
 def about_mindstone(request: Request, settings: Settings | None) -> str:
