@@ -148,7 +148,7 @@ def _root(
         False, "--no-color", help="Print without colour, as NO_COLOR=1 does."
     ),
 ) -> None:
-    del no_color  # `run` has taken it out, wherever it stood
+    # `run` has taken --no-color out, wherever it stood.
     if version:
         say_exactly(f"mindstone {__version__} ({Path(__file__).parents[1]})\n")
         raise typer.Exit

@@ -163,8 +163,6 @@ async def _listen(conversation: Conversation, show: Show, decline: bool) -> int:
                 return ExitCode.FAILED
             case events.CommandEnded(exit_code=code):
                 return code
-            case _:
-                pass
     return ExitCode.FAILED
 
 
@@ -296,8 +294,6 @@ async def _command(opening: Awaitable[Conversation], line: str, *, json: bool) -
                 output.hint(message)
             case events.CommandEnded(exit_code=ending):
                 break
-            case _:
-                pass
     await conversation.close()
     async for event in conversation.events():
         _show_trouble(event)

@@ -116,8 +116,6 @@ class OpenSession:
                 case ev.TurnEnded() | ev.CommandEnded():
                     await self._show_plan()
                     self._settle(event)
-                case _:
-                    pass
 
     def _settle(self, event: ev.TurnEnded | ev.CommandEnded) -> None:
         """Hand an end to whoever waits for it: turns in their order, commands by their words."""
@@ -235,7 +233,7 @@ class EditorAgent:
         }
 
     async def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
-        del params  # there is one version, and an editor that wants another disconnects
+        # There is one version, and an editor that wants another disconnects.
         return {
             "protocolVersion": VERSION,
             "agentInfo": {"name": "mindstone", "title": "MindStone", "version": __version__},
@@ -249,7 +247,6 @@ class EditorAgent:
         }
 
     async def _authenticate(self, params: dict[str, Any]) -> dict[str, Any]:
-        del params
         return {}
 
     async def _new(self, params: dict[str, Any]) -> dict[str, Any]:

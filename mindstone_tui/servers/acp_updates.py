@@ -212,8 +212,6 @@ def _said(line: Line) -> Iterator[Update]:
             yield tool_begins(call, name, shown, "in_progress")
         case conversation.ToolReturned() as gave:
             yield tool_ends(gave.call, gave.status, gave.text, gave.diff, gave.elapsed)
-        case _:
-            pass
 
 
 def noted(event: ev.AnyEvent) -> Update | None:

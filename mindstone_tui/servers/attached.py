@@ -232,8 +232,6 @@ class Attached:
                 self._go_on(self._in(self._taking, partial(self._announce, call)))
             case "end":
                 self._go_on(self._in(self._taking, partial(self._end, call)))
-            case _:
-                pass
         return {}
 
     async def _before(self, call: HookCall) -> dict[str, Any]:

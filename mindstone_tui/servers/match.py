@@ -153,8 +153,6 @@ class Record:
                 self.messages = [one for one in self.messages if one.turn <= kept]
                 self.siblings = {key: it for key, it in self.siblings.items() if it.turn <= kept}
                 self.channels = {turn: one for turn, one in self.channels.items() if turn <= kept}
-            case _:
-                pass
 
     def _add(self, line: Line, marks: set[str], *, partial: bool = False) -> None:
         ours = line.channel == self._channel

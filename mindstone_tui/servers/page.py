@@ -104,8 +104,6 @@ class PageRoom:
                 case ev.TurnEnded() | ev.EntryAppeared(kind="turn_ended"):
                     self.taking = False
                     self.asked.clear()
-                case _:
-                    pass
             if isinstance(event, ev.EntryAppeared):
                 items = await asyncio.to_thread(self._of_others, event.seq)
             elif isinstance(event, ev.AnswerRecorded):  # a long one takes a while to lay out

@@ -287,7 +287,6 @@ class Resident:
         }
 
     async def _status(self, params: dict[str, Any]) -> dict[str, Any]:
-        del params
         told: dict[str, Any] = msgspec.to_builtins(self._told) if self._told else {}
         return {
             **told,
@@ -297,7 +296,6 @@ class Resident:
         }
 
     async def _end(self, params: dict[str, Any]) -> dict[str, Any]:
-        del params
         asyncio.get_running_loop().call_later(0.05, self._stop.set)
         return {"stopping": True}
 

@@ -346,3 +346,8 @@ def texts(told: dict[str, Any], *names: str) -> Iterator[str]:
 def tokens_of(usage: entries.Usage) -> tuple[int, int]:
     """Prompt and completion, 0 where nobody knows."""
     return usage.prompt or 0, usage.completion or 0
+
+
+def rough_size(told: dict[str, Any], names: Iterable[str] = ()) -> int:
+    """About how many tokens a body or its parts are, for clients that ask before they send."""
+    return len(msgspec.json.encode([told.get(name) for name in names] or told)) // 4

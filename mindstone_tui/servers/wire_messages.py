@@ -201,9 +201,3 @@ def _usage(reply: wire.Reply) -> dict[str, Any]:
         "cache_read_input_tokens": cached,
         "cache_creation_input_tokens": reply.usage.cache_written or 0,
     }
-
-
-def rough_size(told: dict[str, Any]) -> int:
-    """About how many tokens a body is, for clients that ask before they send."""
-    parts = [told.get(name) for name in ("system", "messages", "tools")]
-    return len(msgspec.json.encode(parts)) // 4

@@ -127,7 +127,6 @@ class ResponsesWire:
 
     def thought(self, piece: str) -> Iterable[bytes]:
         """Reasoning is kept in history; this format takes it back only encrypted."""
-        del piece
         return ()
 
     def end(self, reply: wire.Reply) -> Iterable[bytes]:

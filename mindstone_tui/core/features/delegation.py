@@ -290,8 +290,6 @@ class DelegationFeature(features.Feature):
                             ending = "done"
                         case events.TurnEnded(ending=how, why=why):
                             ending = f"stopped: {over}" if over else f"{how}: {why}"
-                        case _:
-                            pass
             if limit.expired():
                 ending = f"stopped: it took longer than {work.limits.seconds:g} seconds"
         finally:

@@ -87,8 +87,6 @@ class Description(msgspec.Struct, eq=False):
                     self._models[one_line(model, _LONGEST_TITLE)] = None
             case base.Gave(ts=ts):
                 self._date(ts)
-            case _:
-                pass
 
     def entry(
         self, program: str, parent_key: Callable[[str], str], file: Path, trust: Trust

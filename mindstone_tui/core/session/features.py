@@ -165,7 +165,6 @@ class Feature:
 
     def refused_command(self, name: str) -> MindstoneError | None:
         """Why a command that would be this feature's cannot be used now; None when it is none."""
-        del name
         return None
 
     def standing(self) -> SystemPrompt:
@@ -190,19 +189,16 @@ class Feature:
 
     def heard(self, line: Line, text: str) -> Sequence[Line]:
         """Look at a person's message before it is answered; the lines that were written for it."""
-        del line, text
         return ()
 
     async def bring(
         self, text: str, share: int, taken: int
     ) -> MemoryDigested | RecallInjected | None:
         """What the prompts of this turn end with, in `share` tokens of which some are taken."""
-        del text, share, taken
         return None
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
         """Do what is due after a turn; what is to be announced."""
-        del turn
         return ()
 
     def forget(self) -> None:

@@ -387,7 +387,6 @@ def _jq(words: list[str]) -> Doings:
 
 
 def _shows_variables(words: list[str]) -> Doings:
-    del words
     yield "outside the workspace", "shows variables of programs, which may hold keys"
 
 

@@ -120,7 +120,6 @@ class _Text(HTMLParser):
         self._title = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        del attrs
         if tag in _HIDDEN:
             self._hidden += 1
         elif tag in _BREAKING:

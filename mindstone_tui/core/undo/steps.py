@@ -174,8 +174,6 @@ def read_steps(lines: Iterable[Line], store: ObjectStore) -> FileSteps:
                 steps.append(FileStep(line, entry, store))
             case FilesLetGo() as entry:
                 let_go, limit = max(let_go, entry.through), entry.limit
-            case _:
-                pass
     return FileSteps(steps, let_go, limit)
 
 
