@@ -117,8 +117,7 @@ class Peer(msgspec.Struct, eq=False):
         waiting = self._asked.get(number) if isinstance(number, int) else None
         if waiting is None or waiting.done():
             return
-        error = message.get("error")
-        if isinstance(error, dict):
+        if isinstance(error := message.get("error"), dict):
             waiting.set_exception(PeerError(str(error.get("message", "It failed."))))
         else:
             waiting.set_result(message.get("result"))

@@ -184,8 +184,7 @@ def scaled(settings: Settings, room: Room) -> str:
             f"at most {room.usable:,} are used (context.max_tokens): a longer prompt costs more "
             "and is read worse"
         )
-    ceiling = ceiling_percent(settings.context, room.label)
-    if ceiling != marked:
+    if (ceiling := ceiling_percent(settings.context, room.label)) != marked:
         said.append(f"prune at {ceiling:g} instead of {marked:g}: the window is assumed")
     return "; ".join(said)
 

@@ -315,8 +315,7 @@ def names_in(text: str) -> Iterator[tuple[str, str]]:
         yield "identifier", match.group()
     rest = _IDENTIFIER.sub(" ", rest)
     for match in _NUMBER.finditer(rest):
-        number = match.group().strip()
-        if len(number) > 1:
+        if len(number := match.group().strip()) > 1:
             yield "number", number
 
 

@@ -68,8 +68,7 @@ def finding_of(result: ToolReturned, room: int, count: Count) -> str:
         wrong = _error(body) if failed else ""
         parts = [wrong, ended[1], *(f"last line: {line}" for line in body[-1:] if line != wrong)]
         return one_line("; ".join(_bounded(part) for part in parts if part), room, count)
-    names = _names(text)
-    if len(names) > 1 and result.status == "ok":
+    if len(names := _names(text)) > 1 and result.status == "ok":
         return _listed("defines", names, room, count)
     return one_line(_bounded(_error(lines)) or result.finding or text[:_READ], room, count)
 
@@ -273,7 +272,6 @@ def _listed(what: str, names: Iterable[str], room: int, count: Count) -> str:
     every = list(names)
     for shown in range(min(len(every), _MOST_NAMES), 0, -1):
         more = f" and {len(every) - shown:,} more" if shown < len(every) else ""
-        said = f"{what} {', '.join(every[:shown])}{more}"
-        if count(said) <= room:
+        if count(said := f"{what} {', '.join(every[:shown])}{more}") <= room:
             return said
     return one_line(f"{what} {every[0]}", room, count)

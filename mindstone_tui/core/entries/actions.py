@@ -169,8 +169,7 @@ def actions_of(lines: Iterable[entries.Line]) -> tuple[Action, ...]:
     asked: dict[str, entries.ToolCall] = {}
     found: list[Action] = []
     for line in lines:
-        entry = line.entry
-        if isinstance(entry, AssistantMessage):
+        if isinstance(entry := line.entry, AssistantMessage):
             asked |= {call.id: call for call in entry.calls}
         elif isinstance(entry, ToolReturned) and entry.call in asked:
             found += done(asked.pop(entry.call), entry, line)

@@ -28,8 +28,7 @@ def context_list(report: ContextReport) -> str:
 def context_detail(report: ContextReport) -> str:
     """Everything that is in the next prompt, entry by entry."""
     tools = [f"  {each.name:24} {each.tokens:>8,}" for each in report.tools[:10]]
-    more = len(report.tools) - 10
-    if more > 0:
+    if (more := len(report.tools) - 10) > 0:
         tools.append(f"  and {more} more")
     return "\n".join(
         [

@@ -162,8 +162,7 @@ def exceeded(limits: DelegationLimits, spent: Spent) -> str:
 
 def bring_back(text: str, limits: DelegationLimits, count: summary_call.Count) -> Brought:
     """The report, and as much of it as its room takes."""
-    tokens = count(text)
-    if tokens <= limits.result_tokens:
+    if (tokens := count(text)) <= limits.result_tokens:
         return Brought(whole=text, text=text, tokens=tokens)
     room = limits.result_tokens - _POINTER_ROOM
     lines = text.splitlines(keepends=True)

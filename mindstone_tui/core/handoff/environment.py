@@ -151,8 +151,7 @@ def drift(then: Environment, now: Environment) -> tuple[str, ...]:
             found.append(f"{file.path} is there now and was not.")
         elif file.digest != state.digest:
             found.append(f"{file.path} has changed.")
-    gone = sorted(set(then.tools) - set(now.tools))
-    if gone and now.tools:
+    if (gone := sorted(set(then.tools) - set(now.tools))) and now.tools:
         found.append(f"These tools are no longer there: {', '.join(gone)}.")
     return tuple(found)
 
@@ -175,8 +174,7 @@ def ports_used(lines: Iterable[Line]) -> tuple[int, ...]:
     ports: dict[int, None] = {}
     for action in actions.actions_of(lines):
         for found in _PORT.findall(action.about) if action.kind == "command" else ():
-            port = int(found)
-            if port < 1 << 16:
+            if (port := int(found)) < 1 << 16:
                 ports.pop(port, None)
                 ports[port] = None
     return tuple(ports)[-_MOST_SERVICES:]

@@ -128,8 +128,7 @@ def _burn(history: Turns, settings: HealthSettings) -> Alerts:
     earlier = [one.measured.burn_rate for one in history[:-1] if one.measured.burn_rate > 0]
     if len(earlier) < BASELINE_LEAST or now < max(RUNAWAY * usable, RUNAWAY_LEAST):
         return
-    ratio = now / max(median(earlier[-BASELINE:]), 1.0)
-    if ratio >= settings.burn_spike:
+    if (ratio := now / max(median(earlier[-BASELINE:]), 1.0)) >= settings.burn_spike:
         yield _alert("burn_rate", value=now, share=now / max(usable, 1), ratio=ratio)
 
 

@@ -379,8 +379,7 @@ def index(shelf: Shelf, budget: int, count: Count) -> Rendered:
     if not live:
         return Rendered()
     files = tuple(one.file for one in live)
-    whole = index_text(shelf).strip()
-    if count(whole) <= budget:
+    if count(whole := index_text(shelf).strip()) <= budget:
         return Rendered(text=whole, files=files)
     names = [f"- {one.memory.name} ({one.file})" for one in live]
     shown = len(names)

@@ -110,8 +110,7 @@ def notes_of(lines: Iterable[Line]) -> tuple[Note, ...]:
     """
     found: dict[str, Note] = {}
     for line in lines:
-        entry = line.entry
-        if isinstance(entry, NoteTaken):
+        if isinstance(entry := line.entry, NoteTaken):
             found.pop(entry.text, None)
             fields = msgspec.structs.asdict(entry)
             found[entry.text] = Note(**fields, seq=line.seq, turn=line.turn, ts=line.ts)

@@ -319,8 +319,7 @@ def decide(
             f"The proposal {entry.proposal} is stale: {entry.path} changed since it was made.",
             "Propose it again, against the file as it is now.",
         )
-    found = cautions(text)
-    if found and not knowingly:
+    if (found := cautions(text)) and not knowingly:
         raise ContinuityError(
             f"This would remember {', '.join(found)}.",
             f"Edit it, or confirm it as it is: /memory approve! {entry.proposal}.",
@@ -363,8 +362,7 @@ def proposals_of(lines: Iterable[entries.Line]) -> dict[str, ProposalState]:
     """Every proposal among these lines with what became of it, oldest first."""
     found: dict[str, ProposalState] = {}
     for line in lines:
-        entry = line.entry
-        if isinstance(entry, MemoryProposed):
+        if isinstance(entry := line.entry, MemoryProposed):
             found[entry.proposal] = ProposalState(entry=entry, seq=line.seq, since=line.ts)
         elif isinstance(entry, MemoryDecided) and (known := found.get(entry.proposal)):
             # Of two people at once the first counts; what was undone is undone.

@@ -185,8 +185,7 @@ def fill(
     left = room
     for hit in hits:
         text = render(hit, session, origin)
-        tokens = count(text)
-        if tokens <= left:
+        if (tokens := count(text)) <= left:
             chosen.append(Injected(hit, text, tokens, imported_from(hit.passage, origin)))
             left -= tokens
     return chosen

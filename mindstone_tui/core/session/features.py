@@ -298,8 +298,7 @@ class Features:
         else:
             self._session.context.report_bug(error)
             why = f"{type(error).__name__}: {error}"
-        told = f"{feature.name} does not work here: {why}"
-        if told not in self._told:
+        if (told := f"{feature.name} does not work here: {why}") not in self._told:
             self._told.add(told)
             self._notices.append(Noticed(message=told, level="warning"))
 

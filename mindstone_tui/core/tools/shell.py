@@ -103,8 +103,7 @@ class _Output:
     def add(self, chunk: bytes) -> bool:
         """Take a chunk; False when it is more than the command may say."""
         self.size += len(chunk)
-        room = self._bounds.kept - len(self.kept)
-        if room > 0:
+        if (room := self._bounds.kept - len(self.kept)) > 0:
             self.kept += chunk[:room]
         self.tail += chunk
         if len(self.tail) > 2 * self._bounds.tail:

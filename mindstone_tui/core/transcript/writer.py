@@ -285,8 +285,7 @@ class Transcript:
     def _record(self, news: Sequence[Entry]) -> None:
         """Write down what happened to the file itself, after a header if there is none yet."""
         tail = self._ledger.tail
-        entries = [*([self._header()] if tail.seq < 0 else []), *news]
-        if entries:
+        if entries := [*([self._header()] if tail.seq < 0 else []), *news]:
             try:
                 self._write(
                     [

@@ -140,8 +140,7 @@ def _legend(position: Position | None, survey: Survey, width: int) -> Content:
     ]
     while told:
         right = Content.styled(" · ".join(told), "$muted")
-        gap = width - left.cell_length - right.cell_length
-        if gap >= 2:
+        if (gap := width - left.cell_length - right.cell_length) >= 2:
             return left + Content(" " * gap) + right
         told.pop()
     return left

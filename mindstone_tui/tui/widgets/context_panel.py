@@ -286,8 +286,7 @@ class StatusLine(Widget):
         room = self.size.width
         for left, told in self._layouts(room):
             right = show.line(told, 80).stylize("$muted")
-            gap = room - left.cell_length - right.cell_length
-            if gap >= (2 if told else 0):
+            if (gap := room - left.cell_length - right.cell_length) >= (2 if told else 0):
                 return left + Content(" " * gap) + right
         return self._left(wide=False, model=8)
 

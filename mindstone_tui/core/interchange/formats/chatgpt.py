@@ -44,8 +44,7 @@ def _conversation(number: int, fields: Fields) -> Records:
     if circle:
         yield Broken(line=number, why="the messages of this conversation form a circle")
     for node in path:
-        message = mapping(nodes[node]).get("message")
-        if isinstance(message, dict):
+        if isinstance(message := mapping(nodes[node]).get("message"), dict):
             yield _message(number, node, message)
     taken = set(path)
     for node, each in nodes.items():

@@ -180,8 +180,7 @@ def _item(path: Path) -> Records:
     """Where the task took place and whose it is, from the file that newer versions keep of it."""
     if not path.is_file():
         return
-    found = document(path)
-    if not isinstance(found, Broken):
+    if not isinstance((found := document(path)), Broken):
         yield About(
             folder=text(found.get("workspace")) or text(found.get("cwdOnTaskInitialization")),
             parent=text(found.get("parentTaskId")),

@@ -180,8 +180,7 @@ def _composers(connection: sqlite3.Connection) -> Records:
     """Conversations of all projects, a message a row."""
     query = "SELECT key FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;'"
     for (key,) in connection.execute(query).fetchall():
-        composer = _value(connection, key, "cursorDiskKV")
-        if isinstance(composer, dict):
+        if isinstance(composer := _value(connection, key, "cursorDiskKV"), dict):
             yield from _composer(composer, _bubbles(connection, composer))
 
 

@@ -48,8 +48,7 @@ def _read(path: Path) -> Records:
 def _in_folder(folder: Path) -> Iterator[Numbered | Broken]:
     named = ((EVENT_FILE.fullmatch(each.name), each) for each in folder.iterdir())
     for number, file in sorted((int(name[1]), file) for name, file in named if name):
-        found = document(file)
-        if isinstance(found, Broken):
+        if isinstance(found := document(file), Broken):
             yield Broken(line=number, why=f"{file.name}: {found.why}")
         else:
             yield number, found
