@@ -1,7 +1,5 @@
 """`mindstone blame`: which turn made each line of a file, or of a commit."""
 
-from __future__ import annotations
-
 import os
 import re
 from itertools import groupby

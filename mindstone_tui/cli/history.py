@@ -1,7 +1,5 @@
 """Verbs about history: `sessions` lists, `log` reads and follows, `verify` proves."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import time

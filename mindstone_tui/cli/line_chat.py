@@ -5,8 +5,6 @@ alone; a recording goes to stdout as a whole, in order. There is nobody to ask o
 that needs approval is declined there, with a line that says so.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import select

@@ -4,8 +4,6 @@ Here, and only here, an error becomes words: what happened, what to do, an exit 
 goes to the log file, never to the terminal.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

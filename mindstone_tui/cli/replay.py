@@ -1,7 +1,5 @@
 """`mindstone replay`: what happened, what the model saw, and what would have been otherwise."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

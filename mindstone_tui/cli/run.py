@@ -5,8 +5,6 @@ command of the same name in the session, so that there is one implementation and
 `--json` prints what the command has for programs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import sys

@@ -1,7 +1,5 @@
 """`mindstone stats`: what all sessions together were; `cost`: what one took, turn by turn."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import sys

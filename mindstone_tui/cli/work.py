@@ -1,7 +1,5 @@
 """`mindstone fix`, `how` and `about`: work that was done before, found again as work."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Annotated, TypeVar

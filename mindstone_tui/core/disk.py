@@ -4,8 +4,6 @@ Every call that a crash or a full disk can turn into damage goes through a `Disk
 stand in between and prove what is left behind. Folders are 0700 and files 0600 whatever the umask.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

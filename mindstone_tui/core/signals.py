@@ -3,8 +3,6 @@
 Ours finishes what it is in the middle of, a child leaves nothing open.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import os

@@ -4,8 +4,6 @@ Every session of this home can be opened here while it is open elsewhere; what o
 appears as it is written. Standard output carries the protocol and nothing else.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii

@@ -4,8 +4,6 @@ Pure functions. Nothing is left out that a person decides by: a question carries
 run, and every number its label.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

@@ -4,8 +4,6 @@ A hook is answered within moments or not at all. Whatever takes longer goes on h
 has left; nothing here calls a model, and nothing that fails reaches the other program.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -4,8 +4,6 @@ Starlette and uvicorn come with the MCP library. Only the resident that serves H
 module, and with it both of them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hmac

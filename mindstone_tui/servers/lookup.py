@@ -4,8 +4,6 @@ Nothing here opens a session for a turn or writes a line. Every piece of text co
 session, its line, its date and the hash of its line, so that whoever quotes it can be checked.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path

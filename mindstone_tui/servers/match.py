@@ -6,8 +6,6 @@ something else, history goes on from there: by a rewind, or by a fork where othe
 since. Nothing is ever written over. Pure functions and values, except for `Record`, which reads.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal

@@ -4,8 +4,6 @@ Editors talk this way over standard streams, local programs over the resident's 
 in is bounded and checked; what a handler raises becomes an answer with a sentence in it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping

@@ -4,8 +4,6 @@ A lock makes it the only one; a file beside it says where it listens. Whatever e
 whole: a turn it was taking ends as interrupted, and the next one to open the session sees to it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import fcntl

@@ -4,8 +4,6 @@ A format reads a client's body into a `ClientRequest` and writes a `Reply` back,
 sent events. Nothing here knows a session.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

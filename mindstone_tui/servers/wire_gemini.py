@@ -1,7 +1,5 @@
 """Google's generateContent: read from a client, written back to it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial

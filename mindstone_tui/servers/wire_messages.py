@@ -1,7 +1,5 @@
 """Anthropic's messages: read from a client, written back to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """What a turn works with: every collaborator, handed in by the session."""
 
-from __future__ import annotations
-
 import asyncio
 import collections
 from bisect import bisect_left

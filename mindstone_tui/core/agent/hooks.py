@@ -1,7 +1,5 @@
 """Hooks in a session: run at their moment, written down, and heard where they may be."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 

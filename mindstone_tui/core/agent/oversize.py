@@ -5,8 +5,6 @@ prompt has it. Where nobody can be asked, its beginning and
 its end are sent with a note, as of any other message that does not fit.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """Permissions in one session: the mode, the rules, and who can be asked."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime

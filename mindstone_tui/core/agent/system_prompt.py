@@ -4,8 +4,6 @@ It is kept thin on purpose. Files are read anew before each turn; the working se
 when their content changed, so between two changes the front of every prompt stays the same.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ So a program that is killed at any moment finds out next time what the call did,
 put back is brought to its end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -6,8 +6,6 @@ stand for the dot. A project's own file is data from outside: it may change look
 nothing that could reach a key, an address or a command; what it may not change is named.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import tomllib

@@ -4,8 +4,6 @@ Marks are settings in percent; in here everything is tokens. Six shares are trac
 its hard mark gives way, but only the whole prompt can be refused.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Newest first, and made of outcomes: what was found and done, which files changed
 ended, what failed with its line, what is half done. Cheers and intentions are left out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final

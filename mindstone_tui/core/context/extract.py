@@ -5,8 +5,6 @@ they stand in the text. Every pattern runs in time linear in the text. The same 
 summaries, fill handoffs and become the probes that measure whether recall still finds what left.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

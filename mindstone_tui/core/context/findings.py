@@ -4,8 +4,6 @@ The call stands in front of it and says what was asked, so a finding only says w
 hits and where they are, the error, how a command ended, which names a file defines.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -3,8 +3,6 @@
 Each can be undone by another: a pin by an unpin, a prune or a rewind by a restore.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final

@@ -4,8 +4,6 @@ The shapes are those of OpenAI-style servers. They are part of the prompt's hash
 only with the format version.
 """
 
-from __future__ import annotations
-
 import base64
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence

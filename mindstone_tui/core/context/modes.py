@@ -4,8 +4,6 @@ A summary is written down before anything it stands for leaves, and what leaves 
 like any other exchange: a failed summary, or an index that cannot be read back, removes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 

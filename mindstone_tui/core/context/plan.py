@@ -1,7 +1,5 @@
 """The plan of a request, on disk with its hash before anybody can send it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final
 

@@ -4,8 +4,6 @@ A score of 1 keeps, 0 leaves first. Every policy returns the parts its score was
 `/why` can show them. Policies only order; what is protected was decided before, by structure.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence

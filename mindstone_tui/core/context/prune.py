@@ -4,8 +4,6 @@ Each step measures anew, and each change is written down before the request that
 cannot be found again does not leave; when nothing more may leave, that is said in one sentence.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Literal

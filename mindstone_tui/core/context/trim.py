@@ -1,7 +1,5 @@
 """What does not fit: one oversized message is shortened, anything else is refused in a sentence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Container, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """A session's window as it can be looked at: folded, measured, and changed by nobody."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 

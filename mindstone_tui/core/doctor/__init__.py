@@ -4,8 +4,6 @@ A room offers checks as functions `(CheckEnvironment) -> Iterable[Check]`; `mind
 them. A check looks and reports; it repairs nothing, and it probes rather than assumes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 

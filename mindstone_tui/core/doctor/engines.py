@@ -1,7 +1,5 @@
 """The engines inside: SQLite and its vectors, the tokenizer, the embedder, models, the sandbox."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 from collections.abc import Iterator

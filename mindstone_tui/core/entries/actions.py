@@ -4,8 +4,6 @@ A session may come from another program whose editor is called `str_replace` and
 called `exec_command`. The names stand here, once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal

@@ -5,8 +5,6 @@ about an entry comes after that entry is on disk, and names it; each `turn_start
 exactly one `turn_ended`.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Literal, Protocol

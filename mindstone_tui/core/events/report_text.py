@@ -1,7 +1,5 @@
 """The context report in words, for a terminal of eighty columns."""
 
-from __future__ import annotations
-
 from mindstone_tui.core.context.report import Block, Burn, ContextReport, SectionSize
 from mindstone_tui.core.entries.window import Component
 from mindstone_tui.core.numbers import tokens

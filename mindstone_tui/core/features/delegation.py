@@ -1,7 +1,5 @@
 """Running a sub-agent: a session of its own with a clean window, few tools and hard limits."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -1,7 +1,5 @@
 """Commands that run in the background: the tools for them, what is written down, `/jobs`."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -5,8 +5,6 @@ the subtasks of the task; it stands in the head of every prompt, the panel, the 
 handoff.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, Literal, TypeVar

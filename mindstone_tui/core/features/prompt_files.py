@@ -1,7 +1,5 @@
 """The commands and skills of a session: the user's, and those of a project that is trusted."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Looking back over history for what is worth remembering: offered, and done by `/consolidate`."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final

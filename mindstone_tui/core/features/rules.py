@@ -1,7 +1,5 @@
 """Rules that a person set: word for word in every prompt, and checked before anything happens."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections import Counter

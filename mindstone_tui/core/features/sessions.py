@@ -1,7 +1,5 @@
 """Commands about the session itself: status, model, tools, approvals, other sessions."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence

@@ -1,7 +1,5 @@
 """Files that stand in the head of every prompt: who the agent is, the user, the project's own."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 
 from mindstone_tui.core.agent.system_prompt import SystemPrompt, cut_sections, standing_context

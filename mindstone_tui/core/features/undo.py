@@ -1,7 +1,5 @@
 """Commands about what turns did to files: take it back, do it again, look at it."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence

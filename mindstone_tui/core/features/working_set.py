@@ -1,7 +1,5 @@
 """Commands that look at the working set and steer it. Each change is an entry, and undoable."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ A version is used once. What was saved by another surface meanwhile is not overw
 was torn, edited, outdated or brought from elsewhere is not resumed from.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence

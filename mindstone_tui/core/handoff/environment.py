@@ -4,8 +4,6 @@ A repository that nobody trusted yet gets no chance to run anything: only in a t
 asked what changed, and are the services of this machine that the work used knocked at.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

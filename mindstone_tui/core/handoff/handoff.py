@@ -5,8 +5,6 @@ last of them, and a SHA-256 over everything else in the file. Prose by a model m
 end, marked as such; the record above it wins.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Sequence

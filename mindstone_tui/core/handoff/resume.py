@@ -4,8 +4,6 @@ Orient, load and validate, verify the environment, inject by priority, resume. C
 never left out and come first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 

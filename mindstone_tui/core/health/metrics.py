@@ -4,8 +4,6 @@ Each is one row of `gauges.json`. A value that nobody measured is None; it is ab
 exported as Prometheus text or OTLP-shaped JSON, for which no port is opened.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher

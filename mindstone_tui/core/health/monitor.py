@@ -4,8 +4,6 @@ An alert is something to do, and why now. What planning solves by itself is none
 busy the window is. What was said is not said again for a while, even when it was over in between.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache

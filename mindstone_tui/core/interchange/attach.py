@@ -4,8 +4,6 @@ A plan is made from what the files say now and changes nothing. Undoing gives ba
 were there; where somebody changed a file since, only our own lines leave it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import hashlib

@@ -1,7 +1,5 @@
 """What a foreign file says of its conversation as a whole, gathered while it is read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final

@@ -3,8 +3,6 @@
 Only names, sizes and dates are looked at; no file is opened and nothing is written.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import stat

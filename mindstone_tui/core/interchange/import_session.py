@@ -9,8 +9,6 @@ Its name is made from the program and the conversation's own id, so the same con
 arrives in the same session, wherever its file lies.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import os

@@ -4,8 +4,6 @@ Everything here is total: a line of any length, any bytes, any nesting and any t
 value or a `Flaw` that says what is wrong with it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

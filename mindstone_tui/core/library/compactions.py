@@ -9,8 +9,6 @@ Everything else is *lost* and given back word for word, as far as there is room;
 *recoverable*: its line is named, and recall finds it. No model is asked.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ it for some seconds, and it is renewed while a turn runs. A machine that stops a
 and whatever it still tries to write is refused.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -4,8 +4,6 @@ A question that nobody answered is in the transcript of its session, whoever ask
 became of them. Who takes the turn is known from its lease.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 from collections.abc import Iterable, Sequence

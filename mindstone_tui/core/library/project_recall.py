@@ -4,8 +4,6 @@ For programs that are attached: never a model call, nothing that is in the progr
 nothing at all where nothing is good enough. The library stays open between two prompts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ wrote, secrets included, so that it can have its file back after it was deleted.
 added compressed; nothing here is exported, synced or sent to a server.
 """
 
-from __future__ import annotations
-
 import os
 import zlib
 from collections.abc import Iterator

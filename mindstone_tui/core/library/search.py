@@ -5,8 +5,6 @@ library itself cannot be used, so that search never comes back empty because som
 rebuilt.
 """
 
-from __future__ import annotations
-
 import contextlib
 import heapq
 import math

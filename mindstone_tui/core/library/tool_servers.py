@@ -4,8 +4,6 @@ What is tried is started for that moment, and nothing of it is offered to a mode
 what it sees, and a person allows what runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

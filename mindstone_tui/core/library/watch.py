@@ -6,8 +6,6 @@ goes on where it stood. Files that were there before the first watch are left al
 change; taking over old ones is what `mindstone import` is for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -6,8 +6,6 @@ Tool results are not material: what a file or a page claims is nobody's decision
 was imported: it was said to another program.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final, Literal

@@ -13,8 +13,6 @@ Values are plain text, numbers, true or false, or JSON where they start with `"`
 this version does not know are kept when it writes the file again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -1,7 +1,5 @@
 """Notes: written at the moment something became clear, readable without anything around them."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Sequence

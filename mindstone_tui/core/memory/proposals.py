@@ -5,8 +5,6 @@ decision is recorded first and applied after; applying is safe to repeat, so a c
 costs nothing.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Sequence

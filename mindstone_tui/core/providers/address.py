@@ -1,7 +1,5 @@
 """A model's name taken apart: who is asked, under which name, at which address, with which key."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping

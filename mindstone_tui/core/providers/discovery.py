@@ -4,8 +4,6 @@ Nothing but loopback addresses is ever tried, with short patience and bounded an
 server says how large the window of a loaded model really is, a session plans for that.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ipaddress

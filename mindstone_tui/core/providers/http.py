@@ -9,8 +9,6 @@ pure and bounded: bytes go in as they arrive, whole payloads come out, and neith
 event without an end can grow beyond its limit.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ssl

@@ -10,8 +10,6 @@ ends, so does the process.
     {"stop": 1}                  ends an answer, or the reading of its prompt
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

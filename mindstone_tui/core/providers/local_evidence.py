@@ -8,8 +8,6 @@ may still be wrong; what does not pass is not shown. English questions only: oth
 opinion.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

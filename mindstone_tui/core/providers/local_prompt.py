@@ -6,8 +6,6 @@ prompt of the next turn begins exactly as this one ended and need not be read ag
 as it comes, and one that begins to turn in a circle is noticed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ollama's own chat: one JSON object a line, arguments as objects, the window in each request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ Nothing is left behind at the server (`store` is off): the transcript is the his
 request carries all that it needs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 

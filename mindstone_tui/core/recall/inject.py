@@ -1,7 +1,5 @@
 """Auto recall before a turn, in pure steps: whether to ask, what for, what fits, how it reads."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final

@@ -4,8 +4,6 @@ Scores are worked out here instead of by FTS5's own `bm25()`: that one, like its
 looks at every passage of the library, however small the part that is asked about.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

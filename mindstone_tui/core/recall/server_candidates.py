@@ -5,8 +5,6 @@ here, by the same measures as for a session's own index, except that a word is a
 all sessions together.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final

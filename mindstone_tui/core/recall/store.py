@@ -9,8 +9,6 @@ to a text: where the same text stands in the library, it gets the vector that wa
 old file is read and left alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

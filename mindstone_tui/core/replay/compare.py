@@ -5,8 +5,6 @@ user's corrections survive, would something outdated or never said be taken for 
 explained why. The probes are deterministic; a model, where one is given, is asked on top.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """A rehearsal while it is held: each line is said again, done again, or left to the planners."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

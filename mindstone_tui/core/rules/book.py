@@ -4,8 +4,6 @@ Each rule is an entry of the session in which it was set, which proves it; this 
 session, verb and hook reads, in one look. A rule is retired, never deleted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence

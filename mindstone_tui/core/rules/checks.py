@@ -5,8 +5,6 @@ script that was written before, cannot be seen: a command that could be the forb
 about, and everything else is let be.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shlex

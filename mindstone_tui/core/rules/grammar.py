@@ -5,8 +5,6 @@ not, because what Fridays change would be lost. What is not compiled stays an in
 that nothing checks it.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Putting a session together: the one place where the rooms are introduced to each other."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from functools import cached_property, partial

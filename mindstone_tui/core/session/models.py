@@ -1,7 +1,5 @@
 """The models of a session: those that could answer, the one that does, and who writes summaries."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 

@@ -5,8 +5,6 @@ it; the first one on disk holds, and every later one comes to nothing. Whoever e
 meanwhile is told who waits for what, since when, and how to answer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """One session as its features and surfaces see it, and what it does around a turn."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import tempfile

@@ -5,8 +5,6 @@ a model may decide, promise or leave a question open; a tool settles nothing. Th
 gives the same statements, on every machine and whatever was said before.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator
 from functools import cache

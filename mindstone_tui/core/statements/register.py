@@ -7,8 +7,6 @@ and whatever was superseded twice is superseded for good. Nothing else makes a r
 gets short room is chosen by kind, and rules, corrections and requests to remember always stay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import Final

@@ -6,8 +6,6 @@ time is up, when it says too much or when the person interrupts, its whole tree 
 seconds.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -13,8 +13,6 @@ Nothing is remembered of a way that leads through a link, or of a file so young 
 could bear the same time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

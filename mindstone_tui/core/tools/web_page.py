@@ -4,8 +4,6 @@ Apart from the tool, because the standard library's parts for this take long to 
 sessions fetch anything.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import re

@@ -4,8 +4,6 @@ Thousands of sessions are listed without reading one of them whole: size, turns 
 said all stand in a transcript's last few lines.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -10,8 +10,6 @@ With an `upstream`, history is kept there and the file is its copy (see `copy`);
 there is not saved, in the same way and with the same words.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Sequence

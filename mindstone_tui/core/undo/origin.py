@@ -21,8 +21,6 @@ same place is the same line: no byte tells the two apart. `before` is what a fil
 first touched it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections import Counter

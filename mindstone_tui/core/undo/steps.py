@@ -3,8 +3,6 @@
 A fold over the kinds of entries that tell of files; the contents are in the store.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """What could stand at the cursor: slash commands and their words, and files after an `@`."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Sequence

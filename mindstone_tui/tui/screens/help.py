@@ -1,7 +1,5 @@
 """Help, generated from the actual key bindings and registered commands."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 

@@ -1,7 +1,5 @@
 """The replay screen: a recording drawn like a live session, with a timeline below."""
 
-from __future__ import annotations
-
 import itertools
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable

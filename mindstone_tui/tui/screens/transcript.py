@@ -1,7 +1,5 @@
 """The transcript browser: rows are read when they come into view, a page at a time."""
 
-from __future__ import annotations
-
 import bisect
 from collections import OrderedDict
 from collections.abc import Callable

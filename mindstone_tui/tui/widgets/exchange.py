@@ -1,7 +1,5 @@
 """One exchange with its recalled passages and tool calls, drawn by playing its events."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

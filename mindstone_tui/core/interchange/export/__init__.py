@@ -4,8 +4,6 @@ Every exporter is a generator of text and a pure function of the transcript: the
 the same bytes, nothing is written and nothing is fetched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Final

@@ -4,8 +4,6 @@ Everything foreign is escaped. The page's own style and script are the only ones
 security policy lets run, named by their hashes; nothing may be fetched from anywhere.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

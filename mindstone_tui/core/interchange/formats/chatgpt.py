@@ -4,8 +4,6 @@ Each conversation is a tree of messages; the branch that ends at `current_node` 
 and messages on other branches are counted as left out.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -6,8 +6,6 @@ the conversation. Side chains of sub-agents are left out of their parent's sessi
 a side chain itself (`subagents/agent-*.jsonl`) is taken over as a session of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

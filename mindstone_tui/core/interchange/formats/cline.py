@@ -6,8 +6,6 @@ and how much; where only the second is left, it is read instead. Models without 
 wrote their calls as tags into the text, and got results as text: both become calls and results.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

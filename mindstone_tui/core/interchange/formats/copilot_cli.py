@@ -5,8 +5,6 @@ sub-agents said is left out of their parent's session and counted, and so is wha
 Tokens stand in the event that ends a session, per model.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..read_bytes import Fields, mapping, moment, sequence, text

@@ -5,8 +5,6 @@ have a database a project, with conversations and chats as one value each. The a
 line also leaves a transcript, a message a line, without dates.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path

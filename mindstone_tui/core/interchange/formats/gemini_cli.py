@@ -6,8 +6,6 @@ and what was rewound is counted as left out. `/chat save` keeps `checkpoint-*.js
 contents of the model's API, without times.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

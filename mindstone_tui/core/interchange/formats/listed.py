@@ -5,8 +5,6 @@ first rule that fits an object says what it is, and ways such as `message.payloa
 parts are: the first of them at which there is anything. What no rule fits is counted by its kind.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase

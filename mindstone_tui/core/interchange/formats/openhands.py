@@ -4,8 +4,6 @@ Older versions write actions and observations, newer ones events of a `kind`; bo
 that a result answers. Of a folder of events any file stands for all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal

@@ -4,8 +4,6 @@ A line a record, each naming the one it follows; messages are the contents of th
 versions wrote the files of Gemini CLI, from which the program comes, into a folder of their own.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

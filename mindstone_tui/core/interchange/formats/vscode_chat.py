@@ -5,8 +5,6 @@ agent did stands twice: as the editor showed it, and as rounds of calls with wha
 rounds are taken where there are any.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ What it knows about the product are a few lines a topic (`topics.toml`). The wor
 and every number, come from the glossary of the settings in force.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator, Sequence
