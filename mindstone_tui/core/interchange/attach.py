@@ -84,9 +84,8 @@ def plan_attach(
 
     Comments, too, unless the program reads no file that has any; then they go if that is wanted.
     """
-    files = settings_files(program, environ, project)
     changes: dict[Path, SettingsChange] = {}
-    for part, path in files.items():
+    for part, path in settings_files(program, environ, project).items():
         real = _real(path)
         known = changes.get(real)
         before = known.before if known else _read(real)
@@ -126,9 +125,8 @@ def plan_detach(
     """What undoing would write: the bytes from before, or the file of now without our lines."""
     remembered = {it.path: it for it in _stored(places).files.get(_name(program, project), [])}
     named = settings_files(program, environ, project).values()
-    files = dict.fromkeys([*map(_real, named), *map(Path, remembered)])
     changes: list[SettingsChange] = []
-    for path in files:
+    for path in dict.fromkeys([*map(_real, named), *map(Path, remembered)]):
         if (now := _read(path)) is None:
             continue
         written = remembered.get(str(path))

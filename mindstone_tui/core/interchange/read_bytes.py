@@ -261,10 +261,7 @@ class _Splitter(msgspec.Struct, eq=False):
 
     def _keep(self, piece: bytes) -> None:
         self._size += len(piece)
-        if self._size <= self._longest:
-            self._pieces.append(piece)
-        else:
-            self._pieces.clear()
+        self._pieces.append(piece) if self._size <= self._longest else self._pieces.clear()
 
     def _cut(self) -> bytes | Flaw:
         size, self._size = self._size, 0

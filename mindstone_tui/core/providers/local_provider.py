@@ -445,7 +445,6 @@ class _Answer:
             return body
         if not said:
             return body
-        begun = {"role": "assistant", "content": said}
         # A schema is about whole replies; this one is begun, and in its text by now.
         rest = {key: value for key, value in body.items() if key != "response_format"}
-        return {**rest, "messages": [*body["messages"], begun]}
+        return {**rest, "messages": [*body["messages"], {"role": "assistant", "content": said}]}

@@ -22,10 +22,9 @@ _ENDS: Final = ("response.completed", "response.incomplete")
 
 def call(request: Request, options: base.Options, address: Address) -> http.HttpCall:
     """The request in this format."""
-    name = dialect.wire_name(address).removeprefix(PREFIX)
     system, rest = dialect.system_and_rest(litellm.messages_for(request, options, address.model))
     body = {
-        "model": name,
+        "model": dialect.wire_name(address).removeprefix(PREFIX),
         "instructions": "\n\n".join(dialect.text_of(each) for each in system) or None,
         "input": [
             item for message in rest for item in _items(tool_names.with_valid_calls(message))

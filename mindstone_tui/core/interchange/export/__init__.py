@@ -9,10 +9,11 @@ from types import MappingProxyType
 from typing import Final
 
 from mindstone_tui.core import errors, transcript
-from mindstone_tui.core.interchange.export import html, markdown, story
+from mindstone_tui.core.interchange.export import html, markdown
+from mindstone_tui.core.interchange.export.story import Numbers, StorySource
 from mindstone_tui.core.transcript.encode import Clean
 
-Exporter = Callable[[story.StorySource], Iterator[str]]
+Exporter = Callable[[StorySource], Iterator[str]]
 
 EXPORTERS: Final = MappingProxyType[str, Exporter](
     {
@@ -31,7 +32,7 @@ def export(
     format: str,  # noqa: A002 (the option's own name)
     *,
     clean: Clean | None = None,
-    numbers: story.Numbers | None = None,
+    numbers: Numbers | None = None,
     turns: range | None = None,
 ) -> Iterator[str]:
     """A session in another format, piece by piece; `clean` blacks out what must not leave.
@@ -42,7 +43,7 @@ def export(
         raise errors.UnknownName(
             f"There is no export format {format!r}.", f"There are: {', '.join(EXPORTERS)}."
         )
-    return EXPORTERS[format](story.StorySource(history, clean, numbers, turns))
+    return EXPORTERS[format](StorySource(history, clean, numbers, turns))
 
 
 __all__ = ["EXPORTERS", "Exporter", "StorySource", "export"]

@@ -471,9 +471,8 @@ def defined(text: str, terms: Sequence[Term]) -> str | None:
 
 def on_the_screen(terms: Sequence[Term]) -> str:
     """Every word of the screen with what it means."""
-    groups = dict.fromkeys(term.group for term in terms)
     parts = ["These are the words on the screen; `?` shows them in the app at any time."]
-    for group in groups:
+    for group in dict.fromkeys(term.group for term in terms):
         rows = [f"- **{term.word}**: {term.text}" for term in terms if term.group == group]
         parts.append("\n".join([f"*{group}*", "", *rows]))
     return "\n\n".join(parts)
