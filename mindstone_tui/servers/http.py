@@ -223,11 +223,10 @@ class Endpoints(msgspec.Struct, eq=False):
     def routes(self) -> list[BaseRoute]:
         """The paths, each for exactly one method."""
         chat = partial(self._answer, wire_chat.read)
-        messages = partial(self._answer, wire_messages.read)
         return [
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/responses", partial(self._answer, wire_responses.read), methods=["POST"]),
-            Route("/v1/messages", messages, methods=["POST"]),
+            Route("/v1/messages", partial(self._answer, wire_messages.read), methods=["POST"]),
             Route("/v1/messages/count_tokens", self._count, methods=["POST"]),
             Route(f"{wire_gemini.PATH}{{called:path}}", self._generate, methods=["POST"]),
             Route("/v1/models", self._models, methods=["GET"]),

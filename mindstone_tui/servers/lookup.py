@@ -281,8 +281,7 @@ class Lookup(msgspec.Struct, eq=False):
 
     def verify(self, session: SessionName = "") -> dict[str, Any]:
         """Check that a transcript was not altered since it was written."""
-        verdict = api.verify(session=session, home=self._home)
-        told: dict[str, Any] = msgspec.to_builtins(verdict)
+        told: dict[str, Any] = msgspec.to_builtins(api.verify(session=session, home=self._home))
         return {**told, "session": str(self._home.key(session))}
 
     def overview(self, session: str, *, exchanges: int = 5) -> dict[str, Any]:

@@ -74,7 +74,6 @@ def passages_of(lines: Iterable[Line]) -> tuple[SourceMessage, ...]:
     """What was said and what tools gave back; bookkeeping and derived entries are no material."""
     read = list(lines)
     done = {action.seq: action for action in actions_of(read)}
-    found = (_passage(line, done.get(line.seq)) for line in read)
     said = {line.seq for line in read}  # a correction that was taken back is not among them
     judged = (pair for line in read for pair in standings.superseded_in(line).items())
     newer = {old: new for old, new in judged if new in said}
@@ -82,7 +81,7 @@ def passages_of(lines: Iterable[Line]) -> tuple[SourceMessage, ...]:
         msgspec.structs.replace(one, mark=f"superseded by line {newer[one.seq]}")
         if one.seq in newer
         else one
-        for one in found
+        for one in (_passage(line, done.get(line.seq)) for line in read)
         if one is not None
     )
 
@@ -218,7 +217,6 @@ def facts_of(passages: Passages, limits: ExtractLimits = EVERYTHING) -> Facts:
     listing is full of names that nobody will miss.
     """
     settled = settled_in(passages)
-    boxes = boxes_of(passages)
     names = _ranked_names(passages)
     errors = (
         shortened(one.text, LONGEST_SENTENCE)
@@ -229,7 +227,7 @@ def facts_of(passages: Passages, limits: ExtractLimits = EVERYTHING) -> Facts:
     )
     return Facts(
         constraints=tuple(one.words for one in settled.of(*BINDING)),
-        open_items=_unique([*(one.words for one in settled.of(*OPEN)), *boxes]),
+        open_items=_unique([*(one.words for one in settled.of(*OPEN)), *boxes_of(passages)]),
         decisions=tuple(one.words for one in settled.of("decision"))[: limits.decisions],
         errors=_unique(errors)[: limits.errors],
         paths=names["path"][: limits.paths],

@@ -69,9 +69,8 @@ class CompactionSteps:
 
     def units(self) -> list[Exchange]:
         """The window's exchanges; all recent ones are held, since later steps can shorten them."""
-        measured = self.live.measure(self.call)
         whole = msgspec.structs.replace(self.marks, floor=self.usable)
-        return prune.units_of(self.live, self.call, measured, whole)
+        return prune.units_of(self.live, self.call, self.live.measure(self.call), whole)
 
     async def _trim_results(self, _excess: int) -> cascade.Effect:
         """Let every larger result that was answered give way to its finding; nobody is asked."""

@@ -121,7 +121,7 @@ def priority(candidate: EvictionCandidate, scene: Scene) -> dict[str, float]:
     return _weighed(
         {**_DEFAULTS.priority, **how.priority},
         recency=decay(scene.now - candidate.turn, how.priority_half_life),
-        semantic=_alike(candidate, scene),
+        semantic=scene.similar(candidate.text, scene.query) if scene.query else 0.0,
         source=_mean({**_DEFAULTS.worth, **how.worth}, candidate.weights),
         reuse=_reuse(candidate, scene),
         explicit=float(candidate.important),
@@ -161,10 +161,6 @@ def _weighed(weights: Mapping[str, float], **parts: float) -> dict[str, float]:
 
 def _reuse(candidate: EvictionCandidate, scene: Scene) -> float:
     return min(candidate.references / scene.how.references, 1.0)
-
-
-def _alike(candidate: EvictionCandidate, scene: Scene) -> float:
-    return scene.similar(candidate.text, scene.query) if scene.query else 0.0
 
 
 POLICIES: Final[Mapping[str, Callable[[EvictionCandidate, Scene], dict[str, float]]]] = {

@@ -203,12 +203,11 @@ def refuse_if_over(live: LiveWindow, call: Call) -> None:
         return
     units = exchanges(measured, live.fold.task)
     pins = sum(unit.tokens for unit in units if unit.turn in live.fold.state.pins)
-    current = sum(unit.tokens for unit in units if unit.turn == call.turn)
     free = (u.freed for u in units if u.turn != call.turn and u.turn not in live.fold.state.pins)
     stuck = sum(free)
     held = {
         PINNED + " exchanges": pins,
-        CURRENT: current,
+        CURRENT: sum(unit.tokens for unit in units if unit.turn == call.turn),
         TASK: sum(u.tokens - u.freed for u in units if u.turn != call.turn),
         "exchanges that could not be indexed": stuck,
         "instructions": measured.component("system_prompt"),

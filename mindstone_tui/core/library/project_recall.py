@@ -111,9 +111,8 @@ class ProjectRecall:
         self, folder: Path, besides: SessionKey | None = None
     ) -> SessionPlaces | None:
         """The project's session with the newest handoff."""
-        project = project_of(folder)
         found: list[tuple[float, SessionPlaces]] = []
-        for each, _ in self._sessions.of(project):
+        for each, _ in self._sessions.of(project_of(folder)):
             if each.key != besides:
                 with contextlib.suppress(ContinuityError, OSError):
                     found.append((handoff_store.newest_file(each).stat().st_mtime, each))

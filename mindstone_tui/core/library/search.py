@@ -279,7 +279,7 @@ def is_found(hit: Hit) -> bool:
 
 def unquoted(hits: Sequence[Hit]) -> list[Hit]:
     """Without answers that repeat a statement whole: they say nothing that it does not."""
-    texts = [(each.passage.ts, _folded(each.passage.text)) for each in hits]
+    texts = [(each.passage.ts, " ".join(each.passage.text.casefold().split())) for each in hits]
     return [
         hit
         for hit, (ts, text) in zip(hits, texts, strict=True)
@@ -289,10 +289,6 @@ def unquoted(hits: Sequence[Hit]) -> list[Hit]:
             for said, other in texts
         )
     ]
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())
 
 
 def in_order(hits: Sequence[SessionHit]) -> list[SessionHit]:

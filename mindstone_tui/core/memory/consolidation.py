@@ -220,7 +220,11 @@ def findings_in(passages: extract.Passages) -> list[ReviewFinding]:
         for passage in passages
         if passage.speaker != "tool"
         for said in (" ".join(one.text.split()) for one in sentences.prose(passage.words))
-        if _is_lesson(said)
+        if bool(_LESSON.search(said))
+        and not said.endswith("?")
+        and len(said.split()) >= _LEAST_LESSON
+        and not cold_start(said)
+        and not _ASKS.search(said)
     )
     return sorted([*found, *lessons], key=lambda one: one.sources)
 
@@ -228,16 +232,6 @@ def findings_in(passages: extract.Passages) -> list[ReviewFinding]:
 def _with_old(one: statement.Statement) -> str:
     old = " ".join(one.old.split())
     return f"{one.words} (It corrects: {sentences.shortened(old, 200)})" if old else one.words
-
-
-def _is_lesson(said: str) -> bool:
-    return (
-        bool(_LESSON.search(said))
-        and not said.endswith("?")
-        and len(said.split()) >= _LEAST_LESSON
-        and not cold_start(said)
-        and not _ASKS.search(said)
-    )
 
 
 def _name(sentence: str) -> str:

@@ -253,7 +253,6 @@ class Resonance(Part):
 
 def resonance(memory: Memory, likeness: float, now: datetime) -> Resonance:
     """Weigh a memory; a prevented mistake counts three times a mere use."""
-    use = 0.02 * math.log1p(memory.hits + 3 * memory.prevented)
     half_life = max(memory.half_life_days, 0.01)
     fading = 1.0 if memory.evergreen else 0.5 ** min(1_000.0, age_days(memory, now) / half_life)
     parts = {
@@ -261,7 +260,7 @@ def resonance(memory: Memory, likeness: float, now: datetime) -> Resonance:
         "kind": KIND_WEIGHT[memory.kind][0],
         "critical": CRITICAL * memory.critical,
         "evergreen": EVERGREEN * memory.evergreen,
-        "use": min(MOST_USE, use),
+        "use": min(MOST_USE, 0.02 * math.log1p(memory.hits + 3 * memory.prevented)),
         "age": RECENT * fading,
     }
     return Resonance(total=min(1.0, sum(parts.values())), parts=parts)

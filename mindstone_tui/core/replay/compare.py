@@ -302,9 +302,8 @@ def _measures(answers: Sequence[ProbeAnswer]) -> dict[str, Share]:
 async def _judge(ask: Ask, held: rehearsal.Rehearsal, here: Sequence[AnswerPiece]) -> Judged:
     """Let a model compare what history answers with what the window answers."""
     lines = [line for line in held.sketch.lines if line.role in ("user", "assistant")]
-    original = as_text(passages_of(lines))[-_JUDGED_CHARS:]
     left = "\n\n".join(piece.text for piece in here if not piece.tool)[-_JUDGED_CHARS:]
-    return await judge(ask, original, left)
+    return await judge(ask, as_text(passages_of(lines))[-_JUDGED_CHARS:], left)
 
 
 def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[ComparisonProbe, ...]:

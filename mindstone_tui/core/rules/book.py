@@ -179,8 +179,7 @@ def with_those_in(lines: Iterable[Line], rules: Sequence[StandingRule]) -> list[
     for line in lines:
         match line.entry:
             case derived.RuleSet() as one if not (line.parent or provenance.is_imported(line)):
-                said = one.source if one.source >= 0 else line.seq
-                place = (line.session, said, one.words)
+                place = (line.session, one.source if one.source >= 0 else line.seq, one.words)
                 known = [at for at, r in enumerate(found) if (r.session, r.line, r.words) == place]
                 numbered[one.number] = known[0] if known else len(found)
                 found += [] if known else [rule_of(one, line, len(found) + 1)]

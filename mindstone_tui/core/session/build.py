@@ -266,9 +266,8 @@ class _Assembly:
 
     @cached_property
     def context(self) -> TurnContext:
-        chosen = self.window.fold.model_changed
         named = self.opening.model or self._model_of_left_turn()
-        model = named or session_model(chosen, self.settings.models)
+        model = named or session_model(self.window.fold.model_changed, self.settings.models)
         context = TurnContext(
             window=self.window,
             answering=Answering(

@@ -126,10 +126,7 @@ class Inbox:
     def put(self, item: Item, *, first: bool = False) -> None:
         """Ask for something, after everything else or before it."""
         self.idle.clear()
-        if first:
-            self._waiting.appendleft(item)
-        else:
-            self._waiting.append(item)
+        self._waiting.appendleft(item) if first else self._waiting.append(item)
         self._knock.set()
 
     async def take(self) -> Item:

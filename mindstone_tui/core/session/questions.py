@@ -118,7 +118,7 @@ class SharedQuestions:
 
     def _as_it_counts_here(self, given: ToolAnswered, line: Line) -> Answer:
         """An answer; "until you leave" holds for this turn where we do not see them leave."""
-        answer = _answer_in(given)
+        answer = Answer(**{name: getattr(given, name) for name in Answer.__struct_fields__})
         elsewhere = line.id not in self._own or given.asked in self._for_turn
         if answer.keep == "session" and elsewhere:
             return msgspec.structs.replace(answer, keep="turn")
@@ -382,10 +382,6 @@ def _call_of(line: Line) -> str:
 def _for_turn(scope: events.AskedScope) -> events.AskedScope:
     label = scope.label.replace("until you leave", "for this turn")
     return msgspec.structs.replace(scope, label=label)
-
-
-def _answer_in(given: ToolAnswered) -> Answer:
-    return Answer(**{name: getattr(given, name) for name in Answer.__struct_fields__})
 
 
 def _is_over(turn: list[Line]) -> bool:

@@ -179,9 +179,8 @@ async def _hand_over(pipe: asyncio.StreamWriter, given: bytes) -> None:
 
 def supervised(confined: Confined, tree: ProcessTree | None = None) -> tuple[str, ...]:
     """The command under a supervisor, which takes the whole tree with it when it goes."""
-    group = str(tree.group) if tree and tree.group else None
     kept = {"landlock": confined.landlock, "filter": confined.filter_at, "local": confined.local}
-    hold = json.dumps({"group": group, **kept})
+    hold = json.dumps({"group": str(tree.group) if tree and tree.group else None, **kept})
     return (sys.executable, "-I", "-S", str(_SUPERVISOR), hold, *confined.command)
 
 

@@ -53,9 +53,8 @@ class HelpScreen(ModalScreen[None]):
 
     def action_go(self, title: str) -> None:
         """Scroll to the commands or to the keys."""
-        dialog = self.query_one("#dialog", VerticalScroll)
         at = self.query_one("#keys").virtual_region.y if title else 0
-        dialog.scroll_to(y=at, animate=False)
+        self.query_one("#dialog", VerticalScroll).scroll_to(y=at, animate=False)
 
 
 class WordsScreen(ModalScreen[None]):
@@ -155,8 +154,7 @@ def _command(command: CommandHelp, width: int) -> list[Content]:
     """The usage, then the help text in its own column."""
     name = show.line(f"/{command.name} {command.usage}".rstrip(), width - 2)
     said = wrap(text.one_line(command.help, 400), width - _COLUMN) or [""]
-    short = name.cell_length < _COLUMN - 2
     head = Content.assemble("  ", name.stylize("$accent"))
-    if short:
+    if name.cell_length < _COLUMN - 2:
         head += Content(" " * (_COLUMN - head.cell_length) + said.pop(0))
     return [head, *(Content(" " * _COLUMN + line) for line in said)]

@@ -261,10 +261,7 @@ class ReplayScreen(TalkScreen):
 
     def action_play_or_pause(self) -> None:
         if (replay := self.replay) is not None:
-            if replay.position.playing:
-                replay.pause()
-            else:
-                replay.play()
+            replay.pause() if replay.position.playing else replay.play()
             self._tell_position()
 
     def action_step(self, kind: str) -> None:

@@ -376,10 +376,7 @@ class Approval(Decision):
         """Decide; who wants to say why writes that first."""
         if not self.query(f"#{choice}"):  # a key may stand for what is not offered
             return
-        if choice == "explain":
-            self._show_reason(True)
-        else:
-            super().action_choose(choice)
+        self._show_reason(True) if choice == "explain" else super().action_choose(choice)
 
     def answer(self, choice: str) -> Answer:
         """What a choice says to the turn that asks."""
@@ -396,10 +393,7 @@ class Approval(Decision):
 
     def action_back(self) -> None:
         """Out of the reason to the answers; out of those to the prompt."""
-        if self.query_one("#reason").display:
-            self._show_reason(False)
-        else:
-            super().action_back()
+        self._show_reason(False) if self.query_one("#reason").display else super().action_back()
 
     @on(Input.Submitted, "#reason")
     def _explained(self, event: Input.Submitted) -> None:
@@ -427,10 +421,7 @@ class Proposed(Approval):
         yield from super().answers()
 
     def action_back(self) -> None:
-        if self.query_one("#reason").display:
-            super().action_back()
-        else:
-            self.action_choose("later")
+        super().action_back() if self.query_one("#reason").display else self.action_choose("later")
 
 
 def _colour(verdict: str) -> str:

@@ -61,9 +61,8 @@ class Card(Static, can_focus=True):
             here = derived.HERE * passage.superseded_here
             where.append(f"superseded by #{passage.superseded_by}{here}")
         said = " · ".join(show.line(part, 40).plain for part in where if part)
-        head = Content.styled(said, "$context-recalled")
         text = show.text(passage.text) if self._whole else show.line(passage.text, 160)
-        return Content("\n").join([head, text])
+        return Content("\n").join([Content.styled(said, "$context-recalled"), text])
 
     def action_open(self) -> None:
         if self.passage.seq < 0:
@@ -447,10 +446,7 @@ class ExchangeView(Vertical, GrowsQuietly):
         together = compact and self._compact and loud == self._loud
         widget.set_class(self._compact is not None and not together, "-apart")
         self._compact, self._loud = compact, loud
-        if self._waiting is not None:
-            self._waiting.append(widget)
-        else:
-            self.mount(widget)
+        self._waiting.append(widget) if self._waiting is not None else self.mount(widget)
         return widget
 
     def _ask(self, text: str, note: str = "") -> None:
