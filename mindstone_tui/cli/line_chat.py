@@ -162,8 +162,7 @@ class LineQuestions(msgspec.Struct, eq=False):
 
     def ask_again(self) -> None:
         """Write below everything else what is asked for."""
-        yes = scopes_of(self._open[0])[0].label
-        prompt(f"{yes}? Write yes or no (no: WHY says why): ")
+        prompt(f"{scopes_of(self._open[0])[0].label}? Write yes or no (no: WHY says why): ")
 
     def _show(self) -> None:
         show(self._open[0])

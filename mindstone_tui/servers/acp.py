@@ -370,11 +370,10 @@ class EditorAgent:
 
     def _free_name(self, cwd: Path) -> str:
         """A name that nobody has yet, after the folder."""
-        base = _PLAIN.sub("-", cwd.name.lower()).strip("-") or "editor"
         taken = {each.key.main for each in self._home.places.sessions()} | {
             SessionKey.parse(name).main for name in self._open
         }
-        return free_name(base, taken)
+        return free_name(_PLAIN.sub("-", cwd.name.lower()).strip("-") or "editor", taken)
 
 
 async def serve(home: api.Home) -> None:

@@ -411,8 +411,7 @@ class Gateway(msgspec.Struct, eq=False):
     async def _fork(self, room: Room, key: str, planned: match.Plan) -> str:
         """Another session from an earlier turn, because others have spoken in this one since."""
         taken = {each.key.main for each in self._home.places.sessions()}
-        main = free_name(f"{SessionKey.parse(key).main}-fork", taken)
-        name = str(SessionKey.parse(main))
+        name = str(SessionKey.parse(free_name(f"{SessionKey.parse(key).main}-fork", taken)))
         if planned.to_turn > 0:
             ended = await room.command(f"/fork {name} turn {planned.to_turn}")
             if not ended.ok:

@@ -238,7 +238,6 @@ class Lookup(msgspec.Struct, eq=False):
             line = history.whole(_find(history, entry))
             standing = _standing(line, standings_of(history))
         text = text_of(line)
-        origin = profile.Origins(self._home.places)
         most = self.settings.mcp.max_chars
         end = min(offset + min(limit or most, most), len(text))
         return {
@@ -246,7 +245,7 @@ class Lookup(msgspec.Struct, eq=False):
             "kind": line.kind,
             "role": line.role,
             "channel": line.channel,
-            **_imported(line, origin),
+            **_imported(line, profile.Origins(self._home.places)),
             **standing,
             "text": text[offset:end],
             "characters": len(text),

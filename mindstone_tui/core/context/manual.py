@@ -174,8 +174,7 @@ async def rewind(live: LiveWindow, to_turn: int) -> Line:
 def take_back(live: LiveWindow, turn: int) -> Line:
     """Let the newest turn count no more: its message was not to be sent."""
     rewinds = rewinds_of(live.history)
-    earlier = range(turn - 1, 0, -1)
-    to_turn = next((one for one in earlier if rewinds.of_turn(one) is None), 0)
+    to_turn = next((one for one in range(turn - 1, 0, -1) if rewinds.of_turn(one) is None), 0)
     return live.record(_rewound(live, live.now(), to_turn), turn)
 
 

@@ -315,8 +315,7 @@ def _is_folder(change: store.FileChange) -> bool:
 
 def _count(event: ev.FilesChanged | ev.FilesRestored) -> str:
     """How many; folders count only where nothing else changed."""
-    folders = sum(map(_is_folder, event.changes))
-    return plural(event.total - folders or event.total, "file")
+    return plural(event.total - sum(map(_is_folder, event.changes)) or event.total, "file")
 
 
 def _paths(event: ev.FilesChanged) -> str:

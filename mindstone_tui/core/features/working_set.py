@@ -37,14 +37,11 @@ class WindowFeature(Feature):
         if argument not in ("", "list", "detail"):
             raise WrongUse(f"/context does not know `{argument}`.")
         report = self.context.report()
+        listed = report_text.context_list(report)
         if not argument:
-            yield ScreenAsked(screen="context", otherwise=report_text.context_list(report))
+            yield ScreenAsked(screen="context", otherwise=listed)
             return
-        text = (
-            report_text.context_detail(report)
-            if argument == "detail"
-            else report_text.context_list(report)
-        )
+        text = report_text.context_detail(report) if argument == "detail" else listed
         yield CommandPrinted(command="context", text=text)
 
     @command("prune", usage="[N | N% | ID… | results]", changes_window=True, words=("results",))
@@ -60,19 +57,16 @@ class WindowFeature(Feature):
             yield notice
         if fired.blocked is not None:
             raise errors.NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
-        if argument == "results":
-            nothing = "No older tool result is left to trim."
-            for event in _tell("prune", await manual.trim(window), nothing):
-                yield event
-            return
-        if percent := re.fullmatch(r"(\d{1,3})\s*%", argument):
-            pruned = await manual.prune(window, to_percent=float(percent[1]))
-        elif argument.isdigit() or not argument:
-            pruned = await manual.prune(window, count=int(argument or 1))
-        else:
-            pruned = await manual.prune(window, turns=_turns(self.session, argument))
         nothing = "Nothing left: everything in the window is protected."
-        for event in _tell("prune", pruned.lines, nothing):
+        if argument == "results":
+            lines, nothing = await manual.trim(window), "No older tool result is left to trim."
+        elif percent := re.fullmatch(r"(\d{1,3})\s*%", argument):
+            lines = (await manual.prune(window, to_percent=float(percent[1]))).lines
+        elif argument.isdigit() or not argument:
+            lines = (await manual.prune(window, count=int(argument or 1))).lines
+        else:
+            lines = (await manual.prune(window, turns=_turns(self.session, argument))).lines
+        for event in _tell("prune", lines, nothing):
             yield event
 
     @command("pin", usage="[ID | turn N]", changes_window=True)
@@ -116,13 +110,12 @@ class WindowFeature(Feature):
             raise WrongUse("To which turn?")
         turn = self.session.refer(pointer).turn
         turns, sets = rewind_files(await asyncio.to_thread(self.context.files.steps), turn)
-        if "--files" in options:
+        if "--files" in options and turns:
             way: Way = (
                 "anyway" if "--anyway" in options else "rest" if "--rest" in options else "ask"
             )
-            if turns:
-                async for event in put_back(self.session, "undo", turns, sets, way):
-                    yield event
+            async for event in put_back(self.session, "undo", turns, sets, way):
+                yield event
         rewound = await manual.rewind(self.context.window, turn)
         self.session.read_anew()
         for event in _tell("rewind", [rewound], ""):

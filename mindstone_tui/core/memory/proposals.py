@@ -232,12 +232,11 @@ def propose_text(
     warnings: Sequence[str] | None = None,
 ) -> Proposal:
     """A change of a whole file: a merged memory, or a line for USER.md."""
-    before = current_text(places, path)
     found = tuple(warnings) if warnings is not None else cautions(after)
     entry = MemoryProposed(
         proposal=proposal,
         path=path,
-        before=before,
+        before=current_text(places, path),
         after=after,
         sources=tuple(sources),
         by=by,

@@ -109,8 +109,7 @@ class AskedWords(msgspec.Struct, frozen=True):
     def missing(self, passages: Iterable[str]) -> float:
         """The share of what was asked for that none of these passages comes near to."""
         rows = [self.nearness[each].tolist() for each in passages if each in self.nearness]
-        best = map(max, zip(*rows, strict=True))
-        weighed = zip(best, self.weights.tolist(), strict=False)
+        weighed = zip(map(max, zip(*rows, strict=True)), self.weights.tolist(), strict=False)
         return sum((weight for near, weight in weighed if near < tuned.UNRELATED), 0.0)
 
 

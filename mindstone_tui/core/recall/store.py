@@ -447,8 +447,7 @@ class Tables:
 
 def count_waiting(*, languages: bool) -> str:
     """The statement that counts passages which wait for a vector, those for many languages too."""
-    lacking = _lacks(languages=languages)
-    return f"select count(*) from passages where owner = :owner and {lacking}"
+    return "select count(*) from passages where owner = :owner and " + _lacks(languages=languages)
 
 
 def waiting_owners(*, languages: bool, most: int) -> str:

@@ -200,9 +200,7 @@ async def compare(
     comparing: Comparing,
 ) -> Comparison:
     """Rehearse the session in each mode and put every probe to what is left of it."""
-    done = []
-    for mode, own in settings.items():
-        done.append(await _in_mode(mode, source, own, probes, comparing))
+    done = [await _in_mode(mode, source, own, probes, comparing) for mode, own in settings.items()]
     return Comparison(
         session=str(source.places.key),
         window=next(iter(settings.values())).context.window or ASSUMED_WINDOW,

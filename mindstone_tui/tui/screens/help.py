@@ -87,11 +87,8 @@ def words_text(terms: Sequence[Term], width: int) -> Content:
     group = ""
     for term in terms:
         if term.group != group:
-            lines += (
-                [Content(""), Content.styled(term.group, "bold $primary")]
-                if lines
-                else [Content.styled(term.group, "bold $primary")]
-            )
+            lines += [Content("")] if lines else []
+            lines.append(Content.styled(term.group, "bold $primary"))
             group = term.group
         said = wrap(term.text.replace("`", ""), width - column)
         lines.append(Content.assemble((term.word.ljust(column), "bold"), said[0]))
