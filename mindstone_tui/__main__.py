@@ -1,7 +1,5 @@
 """The `mindstone` command. `--version` is answered before anything else is loaded."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

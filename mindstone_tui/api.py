@@ -331,9 +331,8 @@ async def connect(
 
     here = _home(home)
     folder = _folder(cwd)
-    key = here.key(session, folder if cwd or not isinstance(home, Home) else None)
     opening = Opening(
-        key=key,
+        key=here.key(session, folder if cwd or not isinstance(home, Home) else None),
         places=here.places,
         environ=here.environ,
         cwd=folder,

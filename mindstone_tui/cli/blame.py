@@ -1,7 +1,5 @@
 """`mindstone blame`: which turn made each line of a file, or of a commit."""
 
-from __future__ import annotations
-
 import os
 import re
 from itertools import groupby
@@ -13,7 +11,7 @@ import typer
 from mindstone_tui.cli import options
 from mindstone_tui.cli.options import given, switch
 from mindstone_tui.cli.output import hint, say_json, table
-from mindstone_tui.core import errors, paths
+from mindstone_tui.core import errors, paths, text
 from mindstone_tui.core.library.blame import (
     STAGED,
     KeptFiles,
@@ -22,7 +20,6 @@ from mindstone_tui.core.library.blame import (
     lines_added,
     runs,
 )
-from mindstone_tui.core.text import plural
 
 NOTES: Final = "refs/notes/mindstone"
 
@@ -80,7 +77,7 @@ def _blame_file(kept: KeptFiles, file: Path, chosen: range | None, *, json: bool
     every = kept.blame(file)
     found = [each for each in every if chosen is None or each.line in chosen]
     if chosen is not None and not found:
-        raise errors.UsageError(f"{file.name} has {plural(len(every), 'line')}.")
+        raise errors.UsageError(f"{file.name} has {text.plural(len(every), 'line')}.")
     if json:
         say_json(found)
         return

@@ -1,7 +1,5 @@
 """`mindstone config`: which settings hold, where each comes from, and how to change one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

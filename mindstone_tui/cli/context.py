@@ -1,7 +1,5 @@
 """`mindstone context`: the window in numbers, now or at any turn of the past."""
 
-from __future__ import annotations
-
 import os
 from typing import Final
 

@@ -1,7 +1,5 @@
 """`mindstone doctor`: whether everything here can do what it should, and what to do if not."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,11 +1,9 @@
 """Verbs about history: `sessions` lists, `log` reads and follows, `verify` proves."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -188,7 +186,7 @@ def log(
         if tail is None:
             items: Iterable[transcript.Item] = filter(wanted, history.read())
         else:
-            items = _last(filter(wanted, history.back()), tail)
+            items = reversed(list(islice(filter(wanted, history.back()), tail)))
         standings = transcript.standings_of(history)
         damaged = sum(_print(item, standings, json) for item in items)
         arriving = not_in_history(history)
@@ -263,10 +261,6 @@ def _open(where: paths.SessionPlaces) -> transcript.History:
     if not where.folder.exists():
         raise where.missing()
     return transcript.History(where)
-
-
-def _last(newest_first: Iterable[transcript.Item], count: int) -> Iterator[transcript.Item]:
-    yield from reversed(list(islice(newest_first, count)))
 
 
 def _follow(

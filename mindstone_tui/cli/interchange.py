@@ -1,7 +1,5 @@
 """`mindstone import`: take over sessions that other programs recorded."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

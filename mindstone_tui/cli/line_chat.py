@@ -5,8 +5,6 @@ alone; a recording goes to stdout as a whole, in order. There is nobody to ask o
 that needs approval is declined there, with a line that says so.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import select
@@ -33,49 +31,41 @@ from mindstone_tui.core.text import as_written, exact
 _STYLES: Final = {"note": "dim", "good": "green", "warning": "yellow", "error": "red"}
 
 
-class EventPrinter:
+class EventPrinter(msgspec.Struct, eq=False, kw_only=True):
     """Prints a conversation as it happens, or a recording of one."""
 
-    def __init__(
-        self,
-        *,
-        quiet: bool = False,
-        introduce: bool = True,
-        recorded: bool = False,
-        exact: bool = False,
-    ) -> None:
-        self._exact = exact
-        self._quiet = quiet
-        self._introduce = introduce
-        self._recorded = recorded
-        self._open_line = False
+    quiet: bool = False
+    introduce: bool = True
+    recorded: bool = False
+    exact: bool = False
+    _open_line: bool = False
 
     def show(self, event: ev.AnyEvent) -> None:
         """Print what this event has to say, if anything."""
         match event:
             case ev.TextDelta(text=text) if text:
-                say_piece(text, exact=self._exact)
+                say_piece(text, exact=self.exact)
                 self._open_line = not text.endswith("\n")
             case ev.AnswerRecorded():
                 self.end_line()
-            case ev.TurnStarted(turn=turn, text=text) if self._recorded:
+            case ev.TurnStarted(turn=turn, text=text) if self.recorded:
                 say(f"\n── turn {turn}{f' · {MARK}' if event.imported else ''}", "dim")
                 say(f"> {as_written(text)}", "cyan")
-            case ev.EntryAppeared(role="user", text=text) if self._recorded:
+            case ev.EntryAppeared(role="user", text=text) if self.recorded:
                 say(f"> {as_written(text)}", "cyan")
-            case ev.CommandPrinted(text=text, ok=ok) if not self._recorded:
+            case ev.CommandPrinted(text=text, ok=ok) if not self.recorded:
                 self.end_line()
                 say(text) if ok else complain(text)
             case ev.ScreenAsked(otherwise=text) if text:
                 say(text)
-            case ev.SessionReady() if self._introduce:
+            case ev.SessionReady() if self.introduce:
                 self._tell(describe(event))
             case ev.ScreenAsked() | ev.ToolStarted() | ev.ToolEnded() | ev.RecallInjected():
                 self._tell(describe(event))
             case ev.MemoryProposed() | ev.InstructionOffered():
                 how = "/keep, or `mindstone run /keep`, keeps it; `mindstone waiting` lists it"
                 self._tell(msgspec.structs.replace(describe(event), detail=how))
-            case ev.ModelCalled() if self._recorded:
+            case ev.ModelCalled() if self.recorded:
                 self._tell(describe(event))
             case _:
                 if line := aside(event):
@@ -89,13 +79,13 @@ class EventPrinter:
             self._open_line = False
 
     def _tell(self, line: EventLine, *, always: bool = False) -> None:
-        if self._quiet and not always and line.tone != "error":
+        if self.quiet and not always and line.tone != "error":
             return
         self.end_line()
-        if line.tone == "error" and not self._recorded:
+        if line.tone == "error" and not self.recorded:
             complain(line.text, line.detail)
         else:
-            stream = sys.stdout if self._recorded else sys.stderr
+            stream = sys.stdout if self.recorded else sys.stderr
             say_styled(str(line), _STYLES[line.tone], stream)
 
 
@@ -104,21 +94,15 @@ _UNFINISHED: Final = ("", "y", "n")
 """Neither an answer nor worth sending."""
 
 
-class LineQuestions:
+class LineQuestions(msgspec.Struct, eq=False):
     """The open questions of one conversation, asked one after the other."""
 
-    def __init__(
-        self,
-        answer: Callable[[str, ev.Answer], None],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.kept = "It is kept as your next message. "
-        """What becomes of a line that is no answer."""
-        self._answer = answer
-        self._clock = clock
-        self._open: list[ev.ToolAsked] = []
-        self._shown = 0.0
+    _answer: Callable[[str, ev.Answer], None]
+    clock: Callable[[], float] = time.monotonic
+    kept: str = "It is kept as your next message. "
+    """What becomes of a line that is no answer."""
+    _open: list[ev.ToolAsked] = []
+    _shown: float = 0.0
 
     def ask(self, asked: ev.ToolAsked) -> None:
         """Ask it, once those before it are answered."""
@@ -149,7 +133,7 @@ class LineQuestions:
         if not self._open:
             return False
         word = line.strip().lower()
-        seen = self._clock() - self._shown
+        seen = self.clock() - self._shown
         if seen >= GRACE and "\n" not in line.strip():  # what was pasted decides nothing
             asked = self._open[0]
             said, _, why = line.strip().partition(":")
@@ -178,14 +162,13 @@ class LineQuestions:
 
     def ask_again(self) -> None:
         """Write below everything else what is asked for."""
-        yes = scopes_of(self._open[0])[0].label
-        prompt(f"{yes}? Write yes or no (no: WHY says why): ")
+        prompt(f"{scopes_of(self._open[0])[0].label}? Write yes or no (no: WHY says why): ")
 
     def _show(self) -> None:
         show(self._open[0])
         forget_typed()
         self.ask_again()
-        self._shown = self._clock()
+        self._shown = self.clock()
 
 
 def show(asked: ev.ToolAsked) -> None:

@@ -4,8 +4,6 @@ Here, and only here, an error becomes words: what happened, what to do, an exit 
 goes to the log file, never to the terminal.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os
@@ -148,7 +146,7 @@ def _root(
         False, "--no-color", help="Print without colour, as NO_COLOR=1 does."
     ),
 ) -> None:
-    del no_color  # `run` has taken it out, wherever it stood
+    # `run` has taken --no-color out, wherever it stood.
     if version:
         say_exactly(f"mindstone {__version__} ({Path(__file__).parents[1]})\n")
         raise typer.Exit

@@ -1,7 +1,5 @@
 """`mindstone models`: who can answer now, why others cannot, and how to add one."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

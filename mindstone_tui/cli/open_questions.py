@@ -1,7 +1,5 @@
 """`mindstone waiting`: whatever waits for a person, in any session, and its answer from here."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from datetime import UTC, datetime

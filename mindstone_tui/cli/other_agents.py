@@ -1,7 +1,5 @@
 """`mindstone attach`: hooks and tools in another program's own settings."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """`mindstone recall` and `mindstone reindex`: finding what was said, with scores and pointers."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """`mindstone replay`: what happened, what the model saw, and what would have been otherwise."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -361,8 +359,7 @@ def _print(found: compare.Comparison) -> None:
         f"recall by {how}",
         "bold",
     )
-    rows = comparison_rows(found)
-    table(["", *(one.mode for one in found.modes)], rows, right=())
+    table(["", *(one.mode for one in found.modes)], comparison_rows(found), right=())
     say()
     say("█ in the window  ▒ by recall  · lost", "dim")
     for name, words in found.measured:

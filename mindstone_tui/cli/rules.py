@@ -1,7 +1,5 @@
 """`mindstone rules`: what a person settled, and whether a call would break it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -5,8 +5,6 @@ command of the same name in the session, so that there is one implementation and
 `--json` prints what the command has for programs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import sys
@@ -119,8 +117,7 @@ async def _take(
         if prompt.startswith("/") and "\n" not in prompt:
             conversation.command(prompt, seen=-1.0)  # nothing was in view
         else:
-            attachments = [events.Attachment(path=path) for path in images]
-            conversation.send(prompt, attachments=attachments)
+            conversation.send(prompt, attachments=[events.Attachment(path=path) for path in images])
         done, _ = await asyncio.wait({outcome}, timeout=seconds or None)
         if not done:
             why = f"The turn took longer than {seconds:g} seconds."
@@ -164,8 +161,6 @@ async def _listen(conversation: Conversation, show: Show, decline: bool) -> int:
                 return ExitCode.FAILED
             case events.CommandEnded(exit_code=code):
                 return code
-            case _:
-                pass
     return ExitCode.FAILED
 
 
@@ -297,8 +292,6 @@ async def _command(opening: Awaitable[Conversation], line: str, *, json: bool) -
                 output.hint(message)
             case events.CommandEnded(exit_code=ending):
                 break
-            case _:
-                pass
     await conversation.close()
     async for event in conversation.events():
         _show_trouble(event)

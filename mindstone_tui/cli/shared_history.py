@@ -1,7 +1,5 @@
 """`mindstone history`: sessions between this machine and a PostgreSQL server."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

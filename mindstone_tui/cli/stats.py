@@ -1,7 +1,5 @@
 """`mindstone stats`: what all sessions together were; `cost`: what one took, turn by turn."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import sys
@@ -177,13 +175,12 @@ def _print_tables(found: all_stats.Stats, rows: int) -> None:
     _print_days(found.days)
     heads = ("SESSIONS", "TURNS", "TOKENS", "COST")
     used = {"program": found.programs, "project": found.projects, "model": found.models}
-    called = {"tool": found.tools, "file": found.files}
     tables = {
         name: (heads, [(each.name, each.tokens or each.messages, _figures(each)) for each in every])
         for name, every in used.items()
     } | {
         name: (("CALLS",), [(each.name, each.count, (f"{each.count:,}",)) for each in every])
-        for name, every in called.items()
+        for name, every in {"tool": found.tools, "file": found.files}.items()
     }
     hidden: list[str] = []
     for name, (columns, every) in tables.items():

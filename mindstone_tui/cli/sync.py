@@ -1,7 +1,5 @@
 """`mindstone sync`: sessions between machines, without a server."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

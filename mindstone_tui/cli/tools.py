@@ -1,7 +1,5 @@
 """`mindstone tools`: tool servers (MCP) that sessions may use."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

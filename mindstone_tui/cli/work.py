@@ -1,16 +1,13 @@
 """`mindstone fix`, `how` and `about`: work that was done before, found again as work."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Annotated, TypeVar
 
 import typer
 
-from mindstone_tui.cli import options
+from mindstone_tui.cli import options, recall
 from mindstone_tui.cli.output import Progress, hint, say, say_json, say_words
-from mindstone_tui.cli.recall import marks
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.work import OFTEN, Act, Remedy, Subject, WorkDone
@@ -115,7 +112,7 @@ def _print_remedy(remedy: Remedy) -> None:
 def _print_subject(each: Subject) -> None:
     spoke = each.said is not None and each.said.says
     what = "worked on it" if each.touched else "spoke of it" if spoke else "may be close to it"
-    said = "" if each.said is None else marks(each.said)
+    said = "" if each.said is None else recall.marks(each.said)
     mark = _rewound(each.rewound) + (said if each.imported in said else f"  {each.imported}{said}")
     say(f"{each.session}  turn {each.turn}  {each.ts[:10]}  {what}{mark}{_in(each.folder)}", "bold")
     if each.said is not None:

@@ -5,8 +5,6 @@ short stack still reads, a deeper one does not. So depth is counted in the text,
 parsed, and a live turn and its replay agree about everything that was ever written.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final, TypeVar
 

@@ -4,8 +4,6 @@ It is the owner's alone, it never grows beyond a bound, and writing to it never 
 that is already in trouble must not get into more.
 """
 
-from __future__ import annotations
-
 import os
 import traceback
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Every call that a crash or a full disk can turn into damage goes through a `Disk
 stand in between and prove what is left behind. Folders are 0700 and files 0600 whatever the umask.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -22,9 +20,8 @@ from typing import Final, TypeVar
 
 from msgspec import DecodeError
 
-from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core import bounded_json, patterns
 from mindstone_tui.core.errors import EntryNotSaved, PlaceError, SessionBusy
-from mindstone_tui.core.patterns import pattern_of
 
 T = TypeVar("T")
 
@@ -39,7 +36,7 @@ _READ_AT_ONCE: Final = 1 << 20
 NOT_ORDINARY: Final = "it is no ordinary file"
 _KEPT: Final = "Free space or make the folder writable; what is unsaved is kept and written first."
 """Of entries, which stay in memory until the disk takes them."""
-_TEMPORARY: Final = pattern_of(r"\..+\.[0-9a-f]{12}")
+_TEMPORARY: Final = patterns.pattern_of(r"\..+\.[0-9a-f]{12}")
 _ABANDONED: Final = 3_600.0
 _PATIENCE: Final = 50
 _PAUSE: Final = 0.002
@@ -337,7 +334,7 @@ def read_regular(path: Path, *, most: int = LARGEST_FILE, follow: bool = True) -
 def read_stored(path: Path, kind: type[T]) -> T | None:
     """A file of our own as its type; None where there is none that can be read."""
     with contextlib.suppress(OSError, DecodeError):
-        return read_as(read_regular(path), kind)
+        return bounded_json.read_as(read_regular(path), kind)
     return None
 
 

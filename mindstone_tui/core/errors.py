@@ -42,8 +42,6 @@ Each error says what happened and what to do about it, in one sentence each. A s
     └── Interrupted                the person stopped it (exit 130)
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Sequence
 from typing import Final

@@ -5,8 +5,6 @@ prints to the terminal; onnxruntime gives the machine an id and reports to its m
 it is imported. None of that may happen here, so nobody else imports them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """Numbers as people read them: tokens, money, durations, ages."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 

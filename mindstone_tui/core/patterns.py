@@ -4,8 +4,6 @@ A command reads some four hundred of them from its modules and uses a few dozen;
 took a sixth of a short command's time.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, AnyStr, Final, cast

@@ -6,8 +6,6 @@ costs a listing of the installed packages, and is done when the first door is op
 loaded is named with its reason, and left out.
 """
 
-from __future__ import annotations
-
 import os
 import site
 from collections.abc import Callable, Iterator, Sequence

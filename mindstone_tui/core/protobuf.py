@@ -1,7 +1,5 @@
 """Protocol buffers without a schema: the fields of a message, by their numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

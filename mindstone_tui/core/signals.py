@@ -3,8 +3,6 @@
 Ours finishes what it is in the middle of, a child leaves nothing open.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import os
@@ -47,9 +45,7 @@ def let_go(process: asyncio.subprocess.Process) -> None:
 
 def usable_cores() -> int:
     """How many cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _TRIM_THRESHOLD: Final = -1

@@ -9,8 +9,6 @@ is accepted, lone surrogates included, and the first three leave no control byte
 Colour codes vanish; every other control becomes a sign a person can see.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import secrets

@@ -4,8 +4,6 @@ A cache whose keys are texts holds every one of them: messages of any length, an
 has long left the window. Here a text is known by its digest; only short ones are their own keys.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from functools import wraps

@@ -1,7 +1,5 @@
 """How values are declared in this house: frozen, equal by content, named arguments only."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TypeVar, dataclass_transform
 

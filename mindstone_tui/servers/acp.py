@@ -4,8 +4,6 @@ Every session of this home can be opened here while it is open elsewhere; what o
 appears as it is written. Standard output carries the protocol and nothing else.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii
@@ -116,8 +114,6 @@ class OpenSession:
                 case ev.TurnEnded() | ev.CommandEnded():
                     await self._show_plan()
                     self._settle(event)
-                case _:
-                    pass
 
     def _settle(self, event: ev.TurnEnded | ev.CommandEnded) -> None:
         """Hand an end to whoever waits for it: turns in their order, commands by their words."""
@@ -235,7 +231,7 @@ class EditorAgent:
         }
 
     async def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
-        del params  # there is one version, and an editor that wants another disconnects
+        # There is one version, and an editor that wants another disconnects.
         return {
             "protocolVersion": VERSION,
             "agentInfo": {"name": "mindstone", "title": "MindStone", "version": __version__},
@@ -249,7 +245,6 @@ class EditorAgent:
         }
 
     async def _authenticate(self, params: dict[str, Any]) -> dict[str, Any]:
-        del params
         return {}
 
     async def _new(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -375,11 +370,10 @@ class EditorAgent:
 
     def _free_name(self, cwd: Path) -> str:
         """A name that nobody has yet, after the folder."""
-        base = _PLAIN.sub("-", cwd.name.lower()).strip("-") or "editor"
         taken = {each.key.main for each in self._home.places.sessions()} | {
             SessionKey.parse(name).main for name in self._open
         }
-        return free_name(base, taken)
+        return free_name(_PLAIN.sub("-", cwd.name.lower()).strip("-") or "editor", taken)
 
 
 async def serve(home: api.Home) -> None:

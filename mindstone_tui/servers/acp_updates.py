@@ -4,8 +4,6 @@ Pure functions. Nothing is left out that a person decides by: a question carries
 run, and every number its label.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -212,8 +210,6 @@ def _said(line: Line) -> Iterator[Update]:
             yield tool_begins(call, name, shown, "in_progress")
         case conversation.ToolReturned() as gave:
             yield tool_ends(gave.call, gave.status, gave.text, gave.diff, gave.elapsed)
-        case _:
-            pass
 
 
 def noted(event: ev.AnyEvent) -> Update | None:

@@ -4,8 +4,6 @@ A hook is answered within moments or not at all. Whatever takes longer goes on h
 has left; nothing here calls a model, and nothing that fails reaches the other program.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -232,8 +230,6 @@ class Attached:
                 self._go_on(self._in(self._taking, partial(self._announce, call)))
             case "end":
                 self._go_on(self._in(self._taking, partial(self._end, call)))
-            case _:
-                pass
         return {}
 
     async def _before(self, call: HookCall) -> dict[str, Any]:

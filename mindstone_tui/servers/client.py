@@ -4,8 +4,6 @@ Programs that name themselves get a session for each of their conversations. A l
 that sends bytes for anybody is nobody: what it asks goes where requests without a name go.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping

@@ -257,8 +257,6 @@ class Gateway(msgspec.Struct, eq=False):
                 case ev.TurnEnded():
                     self.failures += 1
                     raise TurnFailed(event)
-                case _:
-                    pass
 
     async def close_idle(self) -> None:
         """Close what nobody used for a while."""

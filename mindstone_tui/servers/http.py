@@ -4,8 +4,6 @@ Starlette and uvicorn come with the MCP library. Only the resident that serves H
 module, and with it both of them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hmac
@@ -13,7 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -31,8 +29,9 @@ from mindstone_tui.servers import wire_chat, wire_gemini, wire_messages, wire_re
 from mindstone_tui.servers.client import client_of
 from mindstone_tui.servers.gateway import DEFAULT_MODEL, Gateway, Run, TurnFailed
 from mindstone_tui.servers.page import Page
-from mindstone_tui.servers.wire import ClientRequest, Fault, Reply, decode, now
+from mindstone_tui.servers.wire import ClientRequest, Fault, Reply, decode, now, rough_size
 
+T = TypeVar("T")
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -224,12 +223,10 @@ class Endpoints(msgspec.Struct, eq=False):
     def routes(self) -> list[BaseRoute]:
         """The paths, each for exactly one method."""
         chat = partial(self._answer, wire_chat.read)
-        messages = partial(self._answer, wire_messages.read)
-        responses = partial(self._answer, wire_responses.read)
         return [
             Route("/v1/chat/completions", chat, methods=["POST"]),
-            Route("/v1/responses", responses, methods=["POST"]),
-            Route("/v1/messages", messages, methods=["POST"]),
+            Route("/v1/responses", partial(self._answer, wire_responses.read), methods=["POST"]),
+            Route("/v1/messages", partial(self._answer, wire_messages.read), methods=["POST"]),
             Route("/v1/messages/count_tokens", self._count, methods=["POST"]),
             Route(f"{wire_gemini.PATH}{{called:path}}", self._generate, methods=["POST"]),
             Route("/v1/models", self._models, methods=["GET"]),
@@ -240,35 +237,27 @@ class Endpoints(msgspec.Struct, eq=False):
     async def _answer(
         self, read: Callable[[dict[str, Any]], ClientRequest], request: Request
     ) -> Response:
-        try:
-            sent = await request.body()
-            # Not on the loop: a request with very many parts would hold up everybody else.
-            asked = await asyncio.to_thread(lambda: read(decode(sent)))
-            run = await self.gateway.take(
-                asked,
-                session=request.headers.get(SESSION, ""),
-                client=client_of(request.headers, asked, unquote(request.headers.get(FOLDER, ""))),
-                own_tools=request.headers.get(TOOLS, "") in ("on", "own"),
-            )
-            reply = Reply(id="", model=asked.model)
-            pieces = self.gateway.pieces(run, reply)
-            # Nothing goes out before there is something to say: what fails first has a status.
-            first = await self._first(request, run, pieces)
-        except errors.MindstoneError as error:
-            return self.failed(request, error)
+        asked = await self._read(request, read)
+        run = await self.gateway.take(
+            asked,
+            session=request.headers.get(SESSION, ""),
+            client=client_of(request.headers, asked, unquote(request.headers.get(FOLDER, ""))),
+            own_tools=request.headers.get(TOOLS, "") in ("on", "own"),
+        )
+        reply = Reply(id="", model=asked.model)
+        pieces = self.gateway.pieces(run, reply)
+        # Nothing goes out before there is something to say: what fails first has a status.
+        first = await self._first(request, run, pieces)
         reply.id = _PREFIX.get(asked.format, "") + run.id
         wire = _wire(asked, reply)
         headers = _about(run)
         if asked.stream:
-            body = self._stream(request, run, reply, wire, first, pieces)
+            body = self._stream(run, reply, wire, first, pieces)
             kind = "text/event-stream"
             self.answered[request.url.path, 200] += 1
             return StreamingResponse(body, media_type=kind, headers=headers)
-        try:
-            async for _ in pieces:
-                pass
-        except errors.MindstoneError as error:
-            return self.failed(request, error)
+        async for _ in pieces:
+            pass
         self.answered[request.url.path, 200] += 1
         return JSONResponse(wire.whole(reply), headers=headers)
 
@@ -288,14 +277,12 @@ class Endpoints(msgspec.Struct, eq=False):
 
     async def _stream(
         self,
-        request: Request,
         run: Run,
         reply: Reply,
         wire: Wire,
         first: tuple[str, str] | None,
         pieces: AsyncIterator[tuple[str, str]],
     ) -> AsyncIterator[bytes]:
-        del request
         whole = False
         try:
             for data in wire.begin():
@@ -327,26 +314,20 @@ class Endpoints(msgspec.Struct, eq=False):
     async def _generate(self, request: Request) -> Response:
         """What Google's clients ask for: which model and what of it stand in the path."""
         called = request.path_params["called"]
-        try:
-            if called.endswith(":countTokens"):
-                body = await request.body()
-                size = await asyncio.to_thread(lambda: wire_gemini.rough_size(decode(body)))
-                return JSONResponse({"totalTokens": size})
-            read = wire_gemini.reader(called)
-        except errors.MindstoneError as error:
-            return self.failed(request, error)
-        return await self._answer(read, request)
+        if called.endswith(":countTokens"):
+            return JSONResponse({"totalTokens": await self._read(request, rough_size)})
+        return await self._answer(wire_gemini.reader(called), request)
 
     async def _count(self, request: Request) -> Response:
-        try:
-            body = await request.body()
-            size = await asyncio.to_thread(lambda: wire_messages.rough_size(decode(body)))
-        except errors.MindstoneError as error:
-            return self.failed(request, error)
-        return JSONResponse({"input_tokens": size})
+        counted = partial(rough_size, names=("system", "messages", "tools"))
+        return JSONResponse({"input_tokens": await self._read(request, counted)})
+
+    async def _read(self, request: Request, read: Callable[[dict[str, Any]], T]) -> T:
+        """What a body says, read beside the loop: one with very many parts would hold it up."""
+        sent = await request.body()
+        return await asyncio.to_thread(lambda: read(decode(sent)))
 
     async def _models(self, request: Request) -> Response:
-        del request
         settings = self.gateway.settings
         found = await list_models(self._home.places, settings, self._home.environ)
         usual = await window_of(self._home.places, settings, self._home.environ)
@@ -362,7 +343,6 @@ class Endpoints(msgspec.Struct, eq=False):
         return JSONResponse(_model(name, window))
 
     async def _health(self, request: Request) -> Response:
-        del request
         return JSONResponse({"ok": True, "program": "mindstone", "version": __version__})
 
 
@@ -393,27 +373,23 @@ def fault_of(error: errors.MindstoneError) -> Fault:
 
 def figures(endpoints: Endpoints, refused: Counter[int]) -> str:
     """The counters in Prometheus' text format."""
-    rows = [
-        "# HELP mindstone_requests_total Answered requests by path and status.",
-        "# TYPE mindstone_requests_total counter",
-        *(
-            f'mindstone_requests_total{{path="{path}",status="{status}"}} {count}'
-            for (path, status), count in sorted(endpoints.answered.items())
-        ),
-        "# HELP mindstone_refused_total Requests that were refused before anything saw them.",
-        "# TYPE mindstone_refused_total counter",
-        *(
-            f'mindstone_refused_total{{status="{status}"}} {count}'
-            for status, count in sorted(refused.items())
-        ),
-        "# HELP mindstone_failed_turns_total Turns of clients that failed.",
-        "# TYPE mindstone_failed_turns_total counter",
-        f"mindstone_failed_turns_total {endpoints.gateway.failures}",
-        "# HELP mindstone_open_sessions Sessions that clients have open.",
-        "# TYPE mindstone_open_sessions gauge",
-        f"mindstone_open_sessions {endpoints.gateway.rooms}",
-    ]
-    return "\n".join(rows) + "\n"
+    answered = {
+        f'{{path="{path}",status="{status}"}}': count
+        for (path, status), count in sorted(endpoints.answered.items())
+    }
+    turned_away = {f'{{status="{status}"}}': count for status, count in sorted(refused.items())}
+    failed, rooms = {"": endpoints.gateway.failures}, {"": endpoints.gateway.rooms}
+    before = "Requests that were refused before anything saw them."
+    return "".join(
+        f"# HELP mindstone_{name} {about}\n# TYPE mindstone_{name} {kind}\n"
+        + "".join(f"mindstone_{name}{label} {count}\n" for label, count in counted.items())
+        for name, kind, about, counted in (
+            ("requests_total", "counter", "Answered requests by path and status.", answered),
+            ("refused_total", "counter", before, turned_away),
+            ("failed_turns_total", "counter", "Turns of clients that failed.", failed),
+            ("open_sessions", "gauge", "Sessions that clients have open.", rooms),
+        )
+    )
 
 
 def _wire(asked: ClientRequest, reply: Reply) -> Wire:
@@ -474,7 +450,6 @@ def application(home: api.Home, gateway: Gateway, page: Page, log: Path) -> Star
         return PlainTextResponse(figures(endpoints, request.app.state.refused))
 
     async def failed(request: Request, error: Exception) -> Response:
-        del request
         record(error, log)
         told = {"message": "Something went wrong here; the log says what.", "type": "api_error"}
         return JSONResponse({"type": "error", "error": told}, 500)

@@ -4,8 +4,6 @@ Nothing here opens a session for a turn or writes a line. Every piece of text co
 session, its line, its date and the hash of its line, so that whoever quotes it can be checked.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -219,8 +217,7 @@ class Lookup(msgspec.Struct, eq=False):
         """Find what bears on a question in history and memories; `abstained` means that nothing
         found is good enough to rely on."""
         _check_query(query)
-        most = self._count(limit)
-        found = api.recall(query, most, session=session, scope=scope, home=self._home)
+        found = api.recall(query, self._count(limit), session=session, scope=scope, home=self._home)
         return {
             "query": query,
             "abstained": found.abstained,
@@ -241,7 +238,6 @@ class Lookup(msgspec.Struct, eq=False):
             line = history.whole(_find(history, entry))
             standing = _standing(line, standings_of(history))
         text = text_of(line)
-        origin = profile.Origins(self._home.places)
         most = self.settings.mcp.max_chars
         end = min(offset + min(limit or most, most), len(text))
         return {
@@ -249,7 +245,7 @@ class Lookup(msgspec.Struct, eq=False):
             "kind": line.kind,
             "role": line.role,
             "channel": line.channel,
-            **_imported(line, origin),
+            **_imported(line, profile.Origins(self._home.places)),
             **standing,
             "text": text[offset:end],
             "characters": len(text),
@@ -284,8 +280,7 @@ class Lookup(msgspec.Struct, eq=False):
 
     def verify(self, session: SessionName = "") -> dict[str, Any]:
         """Check that a transcript was not altered since it was written."""
-        verdict = api.verify(session=session, home=self._home)
-        told: dict[str, Any] = msgspec.to_builtins(verdict)
+        told: dict[str, Any] = msgspec.to_builtins(api.verify(session=session, home=self._home))
         return {**told, "session": str(self._home.key(session))}
 
     def overview(self, session: str, *, exchanges: int = 5) -> dict[str, Any]:

@@ -6,8 +6,6 @@ something else, history goes on from there: by a rewind, or by a fork where othe
 since. Nothing is ever written over. Pure functions and values, except for `Record`, which reads.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal
@@ -153,8 +151,6 @@ class Record:
                 self.messages = [one for one in self.messages if one.turn <= kept]
                 self.siblings = {key: it for key, it in self.siblings.items() if it.turn <= kept}
                 self.channels = {turn: one for turn, one in self.channels.items() if turn <= kept}
-            case _:
-                pass
 
     def _add(self, line: Line, marks: set[str], *, partial: bool = False) -> None:
         ours = line.channel == self._channel

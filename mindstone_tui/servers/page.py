@@ -104,8 +104,6 @@ class PageRoom:
                 case ev.TurnEnded() | ev.EntryAppeared(kind="turn_ended"):
                     self.taking = False
                     self.asked.clear()
-                case _:
-                    pass
             if isinstance(event, ev.EntryAppeared):
                 items = await asyncio.to_thread(self._of_others, event.seq)
             elif isinstance(event, ev.AnswerRecorded):  # a long one takes a while to lay out
@@ -184,8 +182,7 @@ class Page:
 
         name, kind = FILES[request.url.path]
         body = (files("mindstone_tui.servers") / "page_files" / name).read_bytes()
-        headers = {"content-security-policy": POLICY}
-        return Response(body, media_type=kind, headers=headers)
+        return Response(body, media_type=kind, headers={"content-security-policy": POLICY})
 
     async def _sessions(self, request: Request) -> Response:
         told = await asyncio.to_thread(
@@ -280,8 +277,7 @@ class Page:
         async with self._opening:
             if key not in self._rooms:
                 folder, lost = await asyncio.to_thread(self._begun_in, key)
-                conversation = await self._connect(key, cwd=folder)
-                self._rooms[key] = PageRoom(conversation, self._home, lost)
+                self._rooms[key] = PageRoom(await self._connect(key, cwd=folder), self._home, lost)
             room = self._rooms[key]
             room.used = asyncio.get_running_loop().time()
             return room

@@ -4,8 +4,6 @@ Text that models wrote is rendered here, where nothing of it can become markup o
 else the page gets is text, and drawn as text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final

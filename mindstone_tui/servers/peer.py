@@ -4,8 +4,6 @@ Editors talk this way over standard streams, local programs over the resident's 
 in is bounded and checked; what a handler raises becomes an answer with a sentence in it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
@@ -117,8 +115,7 @@ class Peer(msgspec.Struct, eq=False):
         waiting = self._asked.get(number) if isinstance(number, int) else None
         if waiting is None or waiting.done():
             return
-        error = message.get("error")
-        if isinstance(error, dict):
+        if isinstance(error := message.get("error"), dict):
             waiting.set_exception(PeerError(str(error.get("message", "It failed."))))
         else:
             waiting.set_result(message.get("result"))

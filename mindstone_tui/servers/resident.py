@@ -4,8 +4,6 @@ A lock makes it the only one; a file beside it says where it listens. Whatever e
 whole: a turn it was taking ends as interrupted, and the next one to open the session sees to it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import fcntl
@@ -287,7 +285,6 @@ class Resident:
         }
 
     async def _status(self, params: dict[str, Any]) -> dict[str, Any]:
-        del params
         told: dict[str, Any] = msgspec.to_builtins(self._told) if self._told else {}
         return {
             **told,
@@ -297,7 +294,6 @@ class Resident:
         }
 
     async def _end(self, params: dict[str, Any]) -> dict[str, Any]:
-        del params
         asyncio.get_running_loop().call_later(0.05, self._stop.set)
         return {"stopping": True}
 

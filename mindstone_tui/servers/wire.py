@@ -4,8 +4,6 @@ A format reads a client's body into a `ClientRequest` and writes a `Reply` back,
 sent events. Nothing here knows a session.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib
@@ -311,8 +309,7 @@ def joined(messages: Iterable[ClientMessage]) -> tuple[ClientMessage, ...]:
         text = "\n\n".join(each.text for each in pieces if each.text)
         calls = tuple(call for each in pieces for call in each.calls)
         pictures = tuple(picture for each in pieces for picture in each.pictures)
-        whole = msgspec.structs.replace(pieces[0], text=text, calls=calls, pictures=pictures)
-        result.append(whole)
+        result.append(msgspec.structs.replace(pieces[0], text=text, calls=calls, pictures=pictures))
     return tuple(result)
 
 
@@ -347,3 +344,8 @@ def texts(told: dict[str, Any], *names: str) -> Iterator[str]:
 def tokens_of(usage: entries.Usage) -> tuple[int, int]:
     """Prompt and completion, 0 where nobody knows."""
     return usage.prompt or 0, usage.completion or 0
+
+
+def rough_size(told: dict[str, Any], names: Iterable[str] = ()) -> int:
+    """About how many tokens a body or its parts are, for clients that ask before they send."""
+    return len(msgspec.json.encode([told.get(name) for name in names] or told)) // 4

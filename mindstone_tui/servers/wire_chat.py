@@ -1,7 +1,5 @@
 """OpenAI's chat completions: read from a client, written back to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 

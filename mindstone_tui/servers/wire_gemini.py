@@ -1,7 +1,5 @@
 """Google's generateContent: read from a client, written back to it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -204,8 +202,3 @@ def error_body(fault: wire.Fault) -> dict[str, Any]:
     usual = "INTERNAL" if fault.status >= 500 else "INVALID_ARGUMENT"
     status = wire.STATUS_NAMES["gemini"].get(fault.status, usual)
     return {"error": {"code": fault.status, "message": fault.said, "status": status}}
-
-
-def rough_size(told: dict[str, Any]) -> int:
-    """About how many tokens a body is, for clients that ask before they send."""
-    return len(msgspec.json.encode(told)) // 4

@@ -1,7 +1,5 @@
 """Anthropic's messages: read from a client, written back to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -127,8 +125,7 @@ class MessagesWire(msgspec.Struct, eq=False):
             yield from self._close()
             block = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
             yield from self._block("tool_use", block)
-            delta = {"type": "input_json_delta", "partial_json": call.arguments or "{}"}
-            yield self._delta(delta)
+            yield self._delta({"type": "input_json_delta", "partial_json": call.arguments or "{}"})
         yield from self._close()
         ended = {"stop_reason": _STOP[reply.ending], "stop_sequence": None}
         yield self._event("message_delta", delta=ended, usage=_usage(reply))
@@ -202,9 +199,3 @@ def _usage(reply: wire.Reply) -> dict[str, Any]:
         "cache_read_input_tokens": cached,
         "cache_creation_input_tokens": reply.usage.cache_written or 0,
     }
-
-
-def rough_size(told: dict[str, Any]) -> int:
-    """About how many tokens a body is, for clients that ask before they send."""
-    parts = [told.get(name) for name in ("system", "messages", "tools")]
-    return len(msgspec.json.encode(parts)) // 4

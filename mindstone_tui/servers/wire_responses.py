@@ -1,7 +1,5 @@
 """OpenAI's responses: read from a client, written back to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -127,7 +125,6 @@ class ResponsesWire:
 
     def thought(self, piece: str) -> Iterable[bytes]:
         """Reasoning is kept in history; this format takes it back only encrypted."""
-        del piece
         return ()
 
     def end(self, reply: wire.Reply) -> Iterable[bytes]:

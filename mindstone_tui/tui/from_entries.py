@@ -4,8 +4,6 @@ Widgets are made from these lists when they come into view and thrown away when 
 the lists are what is kept. They are kept small: once an answer is recorded its pieces are dropped.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

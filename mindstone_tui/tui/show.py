@@ -1,7 +1,5 @@
 """Foreign text as Textual content, made harmless first."""
 
-from __future__ import annotations
-
 from textual.content import Content
 
 from mindstone_tui.core.text import as_exact, for_terminal, one_line

@@ -1,7 +1,5 @@
 """The terminal outside the app: clipboard, external editor, plain scrollback."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -4,8 +4,6 @@ A theme that cannot be used is listed with the reason and never stops the app. T
 read again each time the list is shown, so an edited file counts at once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import tomllib
 from collections.abc import Iterable, Mapping

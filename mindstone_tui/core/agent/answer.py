@@ -1,7 +1,5 @@
 """One call of the model: a stream of deltas gathered into one answer, however they were cut up."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

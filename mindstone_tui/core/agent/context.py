@@ -1,7 +1,5 @@
 """What a turn works with: every collaborator, handed in by the session."""
 
-from __future__ import annotations
-
 import asyncio
 import collections
 from bisect import bisect_left
@@ -28,9 +26,8 @@ from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.window import AlertRaised, PromptPlanned
 from mindstone_tui.core.errors import HandedOn, ToolError
 from mindstone_tui.core.events import Answer, AnyEvent, ToolAsked
+from mindstone_tui.core.providers import cache_rules, catalogue
 from mindstone_tui.core.providers.base import ModelInfo, Options, Provider, Window
-from mindstone_tui.core.providers.cache_rules import rules_of
-from mindstone_tui.core.providers.catalogue import PriceBook
 from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.text import exact, one_line
@@ -412,10 +409,10 @@ class TurnContext:
         if (answered := self.window.watch.answered) is None:
             return None
         (ts, last), usage = answered, answered[1].usage
-        rules = rules_of(last.model, hour=bool(usage.cache_hour))
+        rules = cache_rules.rules_of(last.model, hour=bool(usage.cache_hour))
         held = usage.prompt or 0 if usage.cached or usage.cache_written else 0
         kept = min(report.stable_prefix_tokens, held)
-        prices = PriceBook(self.settings.models).prices(last.model, kept)
+        prices = catalogue.PriceBook(self.settings.models).prices(last.model, kept)
         again = prices.cache_hour if usage.cache_hour else prices.cache_written
         again = again if usage.cache_written else prices.prompt
         if rules is None or last.model != self.model or again is None or prices.cached is None:

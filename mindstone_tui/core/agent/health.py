@@ -1,7 +1,5 @@
 """The health of a session: turns measured, what left the window probed for, summaries judged."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime

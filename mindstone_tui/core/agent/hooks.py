@@ -1,7 +1,5 @@
 """Hooks in a session: run at their moment, written down, and heard where they may be."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
@@ -152,8 +150,7 @@ class Hooks(msgspec.Struct, eq=False):
 
     def _of_tool(self, name: str, arguments: str, call: str) -> dict[str, object]:
         given = dict(bounded_json.read_arguments(arguments) or {})
-        path = given.get("path")
-        if isinstance(path, str) and "file_path" not in given:
+        if isinstance((path := given.get("path")), str) and "file_path" not in given:
             given["file_path"] = str(self.tool_context(call).workspace.cwd / path)
         return {"tool_name": name, "tool_input": given, "tool_use_id": call}
 

@@ -5,8 +5,6 @@ prompt has it. Where nobody can be asked, its beginning and
 its end are sent with a note, as of any other message that does not fit.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final
@@ -18,14 +16,7 @@ from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import put_question
 from mindstone_tui.core.context import manual, messages, trim
 from mindstone_tui.core.context.window_view import Call, Target
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import (
-    ToolAnswered,
-    ToolAsked,
-    ToolStatus,
-    UserMessage,
-)
-from mindstone_tui.core.entries.window import Rewound
+from mindstone_tui.core.entries import Line, conversation, window
 from mindstone_tui.core.errors import EntryNotSaved, Interrupted, ToolError
 from mindstone_tui.core.events import AskedScope
 from mindstone_tui.core.text import one_line, plural
@@ -83,7 +74,7 @@ async def find_oversized(context: TurnContext, asked: Line, target: Target) -> L
     live = context.window
     call = live.call(target)
     entry = context.whole(asked).entry
-    text = entry.text if isinstance(entry, UserMessage) else ""
+    text = entry.text if isinstance(entry, conversation.UserMessage) else ""
     if 4 * len(text) <= call.room.usable:  # a character is hardly ever more than four tokens
         return None
     await live.count_ahead(call, asked.seq)
@@ -121,11 +112,11 @@ def was_withheld(turn: Iterable[Line]) -> bool:
     asked: set[str] = set()
     for line in turn:
         match line.entry:
-            case ToolAsked(call=call, risk="message"):
+            case conversation.ToolAsked(call=call, risk="message"):
                 asked.add(call)
-            case ToolAnswered(call=call, allowed=True):
+            case conversation.ToolAnswered(call=call, allowed=True):
                 asked.discard(call)
-            case Rewound():
+            case window.Rewound():
                 asked.clear()
     return bool(asked)
 
@@ -153,7 +144,9 @@ def _question(turn: int, call: str, found: LargeMessage) -> events.ToolAsked:
     )
 
 
-def _settled(asked: events.ToolAsked, status: ToolStatus, said: str) -> events.ToolEnded:
+def _settled(
+    asked: events.ToolAsked, status: conversation.ToolStatus, said: str
+) -> events.ToolEnded:
     turn, call, name = asked.turn, asked.call, asked.name
     return events.ToolEnded(
         turn=turn, call=call, name=name, entry="", status=status, text=said, finding=said
@@ -167,7 +160,7 @@ def _carry_out(context: TurnContext, call: Call, found: LargeMessage, way: str) 
     if way == _SPLIT and (parts := found.parts):
         first, *rest = (_numbered(part, at, len(parts)) for at, part in enumerate(parts, 1))
         trim.stand_in(context.window, call, found.line, found.tokens, first)
-        context.following += [UserMessage(text=part) for part in rest]
+        context.following += [conversation.UserMessage(text=part) for part in rest]
         return f"sent in {len(parts)} messages"
     return "beginning and end are sent"
 

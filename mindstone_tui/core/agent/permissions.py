@@ -1,7 +1,5 @@
 """Permissions in one session: the mode, the rules, and who can be asked."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -65,8 +63,7 @@ class Permissions:
 
     async def make_ready(self) -> None:
         """Try the sandbox, if the mode or a rule would run something that nobody looked at."""
-        runs_unasked = any(rule.verdict == "allow" for rule in self._rules)
-        if self.mode == "full-auto" or runs_unasked:
+        if self.mode == "full-auto" or any(rule.verdict == "allow" for rule in self._rules):
             await self._look_for_sandbox()
         check_mode(self.mode, sandboxed=self._sandbox is not None)
 
@@ -206,8 +203,7 @@ class Permissions:
             self._leaving.cancel()
             self._leaving = None
         elif not somebody and self._leaving is None:
-            loop = asyncio.get_running_loop()
-            self._leaving = loop.call_later(self.away, self.end, "session")
+            self._leaving = asyncio.get_running_loop().call_later(self.away, self.end, "session")
 
     async def switch(self, mode: str) -> None:
         """Change the mode; refuses one this machine cannot keep safe."""

@@ -1,7 +1,5 @@
 """Running the tools a model asked for: intent, permission and result, each on disk in its turn."""
 
-from __future__ import annotations
-
 import asyncio
 import codecs
 import contextlib

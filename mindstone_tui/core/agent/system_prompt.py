@@ -4,8 +4,6 @@ It is kept thin on purpose. Files are read anew before each turn; the working se
 when their content changed, so between two changes the front of every prompt stays the same.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -13,8 +11,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import read_regular
-from mindstone_tui.core.entries import Line
+from mindstone_tui.core import disk, entries
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.paths import AgentPlaces
@@ -74,7 +71,7 @@ def standing_context(
     return SystemPrompt(tuple(sections), tuple(warnings))
 
 
-def imported_section(window: Iterable[Line]) -> Section | None:
+def imported_section(window: Iterable[entries.Line]) -> Section | None:
     """What to make of messages in the window that were said to another program, if there are any.
 
     They stand there as messages, because that is what they were; they are not the person's word
@@ -95,7 +92,7 @@ def _file_section(
     name: str, path: Path, room: int, count: Count, warnings: list[str]
 ) -> Section | None:
     try:
-        raw = read_regular(path).decode("utf-8", "replace").strip()
+        raw = disk.read_regular(path).decode("utf-8", "replace").strip()
     except FileNotFoundError:
         return None
     except OSError as error:

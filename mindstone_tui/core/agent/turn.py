@@ -164,8 +164,7 @@ class _Turn:
         if len(said.text) > LONG_TEXT:
             cleaned = await asyncio.to_thread(context.transcript.clean_ahead, said.text)
             said = msgspec.structs.replace(said, text=cleaned)
-        begun = [TurnStarted(origin=origin), said, *beside]
-        asked = context.window.record_all(begun, turn)[1]
+        asked = context.window.record_all([TurnStarted(origin=origin), said, *beside], turn)[1]
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
         self._asked_at = asked.seq
         yield events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued)
@@ -319,8 +318,7 @@ class _Turn:
         ended = self._end(ending, why, remedy)
         results = [interrupted(call, why or "The turn ended.") for call in self.open_calls]
         try:
-            lines = context.window.record_all([*partial, *results, ended], turn)
-            for line in lines[:-1]:
+            for line in context.window.record_all([*partial, *results, ended], turn)[:-1]:
                 yield self._closed(line)
             if context.reports:
                 yield events.ContextReported(report=context.report())

@@ -5,8 +5,6 @@ So a program that is killed at any moment finds out next time what the call did,
 put back is brought to its end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -312,9 +310,7 @@ class FileKeeper:
                         rewinds.append(line)
                         kept_to = min(kept_to, getattr(entry, "to_turn", kept_to))
         said = [*reversed(told), *([_left_in_words(stays)] if stays else [])]
-        if not said:
-            return ""
-        return f"[{' '.join(said)} {_READ_AGAIN}]"
+        return f"[{' '.join(said)} {_READ_AGAIN}]" if said else ""
 
     def left_by(self, is_gone: Callable[[int], bool]) -> str:
         """The same for who goes on without some turns, whose changes of files are still there."""

@@ -3,8 +3,6 @@
 It is read from the declarations in `settings`, so a setting is written down in one place only.
 """
 
-from __future__ import annotations
-
 import ast
 import difflib
 import functools

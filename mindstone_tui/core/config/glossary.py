@@ -4,8 +4,6 @@ The app shows all of it on `?`; the guide answers "what is …?" from it. Every 
 the settings, so that neither can repeat a default that somebody changed.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from functools import cache

@@ -6,8 +6,6 @@ stand for the dot. A project's own file is data from outside: it may change look
 nothing that could reach a key, an address or a command; what it may not change is named.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import tomllib
@@ -200,9 +198,7 @@ class SettingSource(msgspec.Struct, frozen=True):
     """The file, the variable or the flag."""
 
     def __str__(self) -> str:
-        if self.rank == "profile":
-            return f"profile {self.where}"
-        return self.where or self.rank
+        return f"profile {self.where}" if self.rank == "profile" else self.where or self.rank
 
 
 class Ignored(msgspec.Struct, frozen=True):

@@ -4,8 +4,6 @@ Marks are settings in percent; in here everything is tokens. Six shares are trac
 its hard mark gives way, but only the whole prompt can be refused.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence
@@ -100,9 +98,7 @@ def limit_of(name: ComponentName, room: Room, budget: BudgetSettings) -> int:
     """The tokens of the usable room that are one component's."""
     chosen = shares(budget)
     share = int(room.usable * chosen[COMPONENTS.index(name)] / sum(chosen[:-1]))
-    if name == "tool_definitions":
-        return max(share, min(_LEAST_TOOLS, room.usable // 5))
-    return share
+    return max(share, min(_LEAST_TOOLS, room.usable // 5)) if name == "tool_definitions" else share
 
 
 def hard_mark(name: str, limit: int, budget: BudgetSettings) -> int:
@@ -186,8 +182,7 @@ def scaled(settings: Settings, room: Room) -> str:
             f"at most {room.usable:,} are used (context.max_tokens): a longer prompt costs more "
             "and is read worse"
         )
-    ceiling = ceiling_percent(settings.context, room.label)
-    if ceiling != marked:
+    if (ceiling := ceiling_percent(settings.context, room.label)) != marked:
         said.append(f"prune at {ceiling:g} instead of {marked:g}: the window is assumed")
     return "; ".join(said)
 

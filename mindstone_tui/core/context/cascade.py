@@ -4,8 +4,6 @@ Two modes plan here; the sliding window needs neither. What a step does is the s
 it is given as a function and its effect is measured, not believed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Literal
 

@@ -4,8 +4,6 @@ Newest first, and made of outcomes: what was found and done, which files changed
 ended, what failed with its line, what is half done. Cheers and intentions are left out.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -125,8 +123,7 @@ def _by_tool(passage: SourceMessage, touched: set[str], where: str) -> Iterator[
 def _error_line(text: str) -> str:
     """The line that says what went wrong, else the last one."""
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    wrong = [line for line in lines if is_error(line)]
-    return (wrong or lines or [""])[-1]
+    return ([line for line in lines if is_error(line)] or lines or [""])[-1]
 
 
 def outcomes_in(text: str) -> list[str]:
@@ -225,8 +222,7 @@ def carried(rules: Iterable[str]) -> Register:
         found = _TURN.search(said)
         turn = int(found[1]) if found else 0
         text = _TURN.sub("", said)
-        stated = restate(kind or "rule", text, Pointer(0, number), turn=turn, sure=sure)
-        standing.append(stated)
+        standing.append(restate(kind or "rule", text, Pointer(0, number), turn=turn, sure=sure))
     return Register(standing=tuple(standing))
 
 

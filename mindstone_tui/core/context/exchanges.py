@@ -4,8 +4,6 @@ An exchange is one user message and all that belongs to its turn. Protection fol
 alone: no model and no text decides it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 

@@ -5,8 +5,6 @@ they stand in the text. Every pattern runs in time linear in the text. The same 
 summaries, fill handoffs and become the probes that measure whether recall still finds what left.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -76,7 +74,6 @@ def passages_of(lines: Iterable[Line]) -> tuple[SourceMessage, ...]:
     """What was said and what tools gave back; bookkeeping and derived entries are no material."""
     read = list(lines)
     done = {action.seq: action for action in actions_of(read)}
-    found = (_passage(line, done.get(line.seq)) for line in read)
     said = {line.seq for line in read}  # a correction that was taken back is not among them
     judged = (pair for line in read for pair in standings.superseded_in(line).items())
     newer = {old: new for old, new in judged if new in said}
@@ -84,7 +81,7 @@ def passages_of(lines: Iterable[Line]) -> tuple[SourceMessage, ...]:
         msgspec.structs.replace(one, mark=f"superseded by line {newer[one.seq]}")
         if one.seq in newer
         else one
-        for one in found
+        for one in (_passage(line, done.get(line.seq)) for line in read)
         if one is not None
     )
 
@@ -220,7 +217,6 @@ def facts_of(passages: Passages, limits: ExtractLimits = EVERYTHING) -> Facts:
     listing is full of names that nobody will miss.
     """
     settled = settled_in(passages)
-    boxes = boxes_of(passages)
     names = _ranked_names(passages)
     errors = (
         shortened(one.text, LONGEST_SENTENCE)
@@ -231,7 +227,7 @@ def facts_of(passages: Passages, limits: ExtractLimits = EVERYTHING) -> Facts:
     )
     return Facts(
         constraints=tuple(one.words for one in settled.of(*BINDING)),
-        open_items=_unique([*(one.words for one in settled.of(*OPEN)), *boxes]),
+        open_items=_unique([*(one.words for one in settled.of(*OPEN)), *boxes_of(passages)]),
         decisions=tuple(one.words for one in settled.of("decision"))[: limits.decisions],
         errors=_unique(errors)[: limits.errors],
         paths=names["path"][: limits.paths],
@@ -285,8 +281,7 @@ def _ranked_names(passages: Passages) -> dict[str, tuple[str, ...]]:
         "identifier": Counter(),
         "number": Counter(),
     }
-    talk = [one for one in passages if one.speaker != "tool"]
-    for passage in talk or passages:
+    for passage in [one for one in passages if one.speaker != "tool"] or passages:
         weight = {"user": 4, "assistant": 2, "tool": 1}[passage.speaker]
         for kind, name in names_in(passage.text):
             counted = kind == "number" and len(name) < _TELLING_NUMBER and name.isdigit()
@@ -311,8 +306,7 @@ def names_in(text: str) -> Iterator[tuple[str, str]]:
         yield "identifier", match.group()
     rest = _IDENTIFIER.sub(" ", rest)
     for match in _NUMBER.finditer(rest):
-        number = match.group().strip()
-        if len(number) > 1:
+        if len(number := match.group().strip()) > 1:
             yield "number", number
 
 

@@ -4,8 +4,6 @@ The call stands in front of it and says what was asked, so a finding only says w
 hits and where they are, the error, how a command ended, which names a file defines.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -67,8 +65,7 @@ def finding_of(result: conversation.ToolReturned, room: int, count: Count) -> st
         wrong = _error(body) if failed else ""
         parts = [wrong, ended[1], *(f"last line: {line}" for line in body[-1:] if line != wrong)]
         return one_line("; ".join(_bounded(part) for part in parts if part), room, count)
-    names = _names(text)
-    if len(names) > 1 and result.status == "ok":
+    if len(names := _names(text)) > 1 and result.status == "ok":
         return _listed("defines", names, room, count)
     return one_line(_bounded(_error(lines)) or result.finding or text[:_READ], room, count)
 
@@ -258,8 +255,7 @@ def _counted(hits: int, places: Sequence[str]) -> str:
 def _error(lines: Sequence[str]) -> str:
     """The line that says what went wrong; what was raised says more than that something was."""
     wrong = [line for line in lines if is_error(line[:_LONGEST_LINE])]
-    raised = [line for line in wrong if _RAISED.search(line)]
-    return next(iter(raised or wrong), "")
+    return next(iter([line for line in wrong if _RAISED.search(line)] or wrong), "")
 
 
 def _names(text: str) -> list[str]:
@@ -273,7 +269,6 @@ def _listed(what: str, names: Iterable[str], room: int, count: Count) -> str:
     every = list(names)
     for shown in range(min(len(every), _MOST_NAMES), 0, -1):
         more = f" and {len(every) - shown:,} more" if shown < len(every) else ""
-        said = f"{what} {', '.join(every[:shown])}{more}"
-        if count(said) <= room:
+        if count(said := f"{what} {', '.join(every[:shown])}{more}") <= room:
             return said
     return one_line(f"{what} {every[0]}", room, count)

@@ -537,8 +537,7 @@ class Fold(PromptHead):
                 pins = tuple(turn for turn in state.pins if turn != unpinned.pinned_turn)
                 self._point(line, pins=pins)
             case SummaryDerived() as summary if summary.state is not None:
-                summaries = tuple(sorted({*self._state.summaries, line.seq}))
-                self._point(line, summaries=summaries)
+                self._point(line, summaries=tuple(sorted({*self._state.summaries, line.seq})))
             case window.ModelChanged() as changed if changed.marker:
                 self._point(line, model=line.seq, pruned=line.seq)
             case entry if name := _NAMED_BY.get(type(entry)):

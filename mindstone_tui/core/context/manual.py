@@ -3,8 +3,6 @@
 Each can be undone by another: a pin by an unpin, a prune or a rewind by a restore.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
@@ -47,8 +45,7 @@ async def prune(
     measured = live.measure(call)
     units = _units(live, call)
     if turns is not None:
-        chosen = _named(units, turns)
-        return await prune_ranked(live, call, measured, chosen, -1, "manual")
+        return await prune_ranked(live, call, measured, _named(units, turns), -1, "manual")
     ranked = live.rank(exchanges.eligible(units))
     target = call.room.tokens(live.settings.context.floor if to_percent is None else to_percent)
     if count is not None:
@@ -178,8 +175,7 @@ async def rewind(live: LiveWindow, to_turn: int) -> Line:
 def take_back(live: LiveWindow, turn: int) -> Line:
     """Let the newest turn count no more: its message was not to be sent."""
     rewinds = rewinds_of(live.history)
-    earlier = range(turn - 1, 0, -1)
-    to_turn = next((one for one in earlier if rewinds.of_turn(one) is None), 0)
+    to_turn = next((one for one in range(turn - 1, 0, -1) if rewinds.of_turn(one) is None), 0)
     return live.record(_rewound(live, live.now(), to_turn), turn)
 
 
@@ -379,8 +375,7 @@ _LETTING_GO: Final = ("context_window_pruned", "rewound", "window_repaired")
 
 
 def _inside(view: View, call: Call, line: Line) -> Reason:
-    measured = view.measure(call)
-    units = units_of(view, call, measured, view.marks(call))
+    units = units_of(view, call, view.measure(call), view.marks(call))
     ranked = view.rank(exchanges.eligible(units))
     unit = next(unit for unit in units if unit.turn == line.turn)
     scored = next((each for each in ranked if each.candidate.key == line.turn), None)

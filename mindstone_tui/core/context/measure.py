@@ -4,8 +4,6 @@ Every figure anybody is shown comes from one list of pieces: the components are 
 so is the total, so parts always add up.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, get_args

@@ -4,8 +4,6 @@ The shapes are those of OpenAI-style servers. They are part of the prompt's hash
 only with the format version.
 """
 
-from __future__ import annotations
-
 import base64
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -89,8 +87,7 @@ def _user(
         return {"role": "user", "content": body}
     shown = [each for each in entry.images if (sounds if each.is_sound else images)]
     if blob is None or not shown:
-        content = "\n".join((body, *map(_named, entry.images))).strip()
-        return {"role": "user", "content": content}
+        return {"role": "user", "content": "\n".join((body, *map(_named, entry.images))).strip()}
     named = "\n".join((body, *(_named(each) for each in entry.images if each not in shown)))
     parts: list[dict[str, Any]] = [{"type": "text", "text": named}] if named else []
     parts += [_part(each, blob) for each in shown]

@@ -4,8 +4,6 @@ A summary is written down before anything it stands for leaves, and what leaves 
 like any other exchange: a failed summary, or an index that cannot be read back, removes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -70,9 +68,8 @@ class CompactionSteps:
 
     def units(self) -> list[Exchange]:
         """The window's exchanges; all recent ones are held, since later steps can shorten them."""
-        measured = self.live.measure(self.call)
         whole = msgspec.structs.replace(self.marks, floor=self.usable)
-        return prune.units_of(self.live, self.call, measured, whole)
+        return prune.units_of(self.live, self.call, self.live.measure(self.call), whole)
 
     async def _trim_results(self, _excess: int) -> cascade.Effect:
         """Let every larger result that was answered give way to its finding; nobody is asked."""
@@ -231,16 +228,14 @@ class CompactionSteps:
             for unit in leaving
             if unit.turn not in self.live.fold.state.pins
         )
-        state = msgspec.structs.replace(self.live.fold.state, summaries=staying)
-        entry = outcome.entry(state)
+        entry = outcome.entry(msgspec.structs.replace(self.live.fold.state, summaries=staying))
         self.lines.append(self.live.record(entry, self.call.turn))
         self.lines.append(prune.leave(self.live, self.call, gone, before, self.live.mode))
-        originals = [line for unit in leaving for line in unit.lines]
         return cascade.Effect(
             why=outcome.why,
             strategy=name,
             calls=outcome.calls,
-            fidelity=_kept_share(originals, entry.text),
+            fidelity=_kept_share([line for unit in leaving for line in unit.lines], entry.text),
         )
 
     def _gains(self, leaving: Sequence[Exchange], staying: Collection[int], text: str) -> bool:

@@ -1,7 +1,5 @@
 """The plan of a request, on disk with its hash before anybody can send it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -10,7 +8,6 @@ import msgspec
 from mindstone_tui.core import bounded_json, disk, errors, transcript
 from mindstone_tui.core.context import budget, build_report, measure, messages, prune, trim
 from mindstone_tui.core.context.fold import Fold
-from mindstone_tui.core.context.prune import repair
 from mindstone_tui.core.context.window import LiveWindow, RoomMaker
 from mindstone_tui.core.context.window_view import SESSIONS_OWN, Call, Target, fold_at, keys_of
 from mindstone_tui.core.entries import Line, Request, Sampling, base, window
@@ -81,7 +78,7 @@ def _record_plan(
     sampling: Sampling,
 ) -> Prepared:
     """Write down what will be sent, then hand it out."""
-    lines = [*before, *_carry(live, call.turn), *repair(live, call.turn)]
+    lines = [*before, *_carry(live, call.turn), *prune.repair(live, call.turn)]
     request = _request(live, call)
     measured = live.measure(call)
     lines += [*_note_zone(live, call, measured), *_note_shares(live, call, measured)]

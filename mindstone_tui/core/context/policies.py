@@ -4,8 +4,6 @@ A score of 1 keeps, 0 leaves first. Every policy returns the parts its score was
 `/why` can show them. Policies only order; what is protected was decided before, by structure.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -123,7 +121,7 @@ def priority(candidate: EvictionCandidate, scene: Scene) -> dict[str, float]:
     return _weighed(
         {**_DEFAULTS.priority, **how.priority},
         recency=decay(scene.now - candidate.turn, how.priority_half_life),
-        semantic=_alike(candidate, scene),
+        semantic=scene.similar(candidate.text, scene.query) if scene.query else 0.0,
         source=_mean({**_DEFAULTS.worth, **how.worth}, candidate.weights),
         reuse=_reuse(candidate, scene),
         explicit=float(candidate.important),
@@ -163,10 +161,6 @@ def _weighed(weights: Mapping[str, float], **parts: float) -> dict[str, float]:
 
 def _reuse(candidate: EvictionCandidate, scene: Scene) -> float:
     return min(candidate.references / scene.how.references, 1.0)
-
-
-def _alike(candidate: EvictionCandidate, scene: Scene) -> float:
-    return scene.similar(candidate.text, scene.query) if scene.query else 0.0
 
 
 POLICIES: Final[Mapping[str, Callable[[EvictionCandidate, Scene], dict[str, float]]]] = {

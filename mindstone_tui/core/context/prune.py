@@ -4,8 +4,6 @@ Each step measures anew, and each change is written down before the request that
 cannot be found again does not leave; when nothing more may leave, that is said in one sentence.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Literal
@@ -244,14 +242,13 @@ def repair(live: LiveWindow, turn: int) -> list[Line]:
 def units_of(live: View, call: Call, measured: measure.Measured, marks: Marks) -> list[Exchange]:
     """The window's exchanges with their protection."""
     found = exchanges(measured, live.fold.staying)
-    fixed = measured.total - sum(unit.tokens for unit in found)
     return protect(
         found,
         current=call.turn,
         pins=live.fold.state.pins,
         task=live.fold.task,
         min_recent=live.settings.context.min_recent,
-        fixed=fixed,
+        fixed=measured.total - sum(unit.tokens for unit in found),
         room=marks.floor,
     )
 

@@ -3,8 +3,6 @@
 Field names are part of what programs may rely on (`mindstone context --json`).
 """
 
-from __future__ import annotations
-
 from mindstone_tui.core.entries.base import Label, Part, Zone
 from mindstone_tui.core.entries.window import Component, Left
 

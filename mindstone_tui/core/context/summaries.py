@@ -6,8 +6,6 @@ whatever the model wrote. Only a text that is no answer, or that lost most, is a
 then sentences of the originals stand in. When nothing is gained, nothing changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 

@@ -4,8 +4,6 @@ Nothing here raises because a model failed. A reply comes back with what is wron
 caller goes on without a model.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,7 +1,5 @@
 """What does not fit: one oversized message is shortened, anything else is refused in a sentence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Container, Sequence
 from typing import Final
@@ -36,10 +34,9 @@ def trimmable(
             answered = max(answered, piece.line.seq)
         elif isinstance(piece.line.entry, ToolReturned):
             found.append((piece.line, size))
-    older = found[: max(len(found) - keep, 0)]
     return [
         (line, size)
-        for line, size in older
+        for line, size in found[: max(len(found) - keep, 0)]
         if line.seq < answered and line.seq not in trimmed and line.turn not in spared
     ]
 
@@ -205,12 +202,11 @@ def refuse_if_over(live: window.LiveWindow, call: Call) -> None:
         return
     units = exchanges(measured, live.fold.staying)
     pins = sum(unit.tokens for unit in units if unit.turn in live.fold.state.pins)
-    current = sum(unit.tokens for unit in units if unit.turn == call.turn)
     free = (u.freed for u in units if u.turn != call.turn and u.turn not in live.fold.state.pins)
     stuck = sum(free)
     held = {
         PINNED + " exchanges": pins,
-        CURRENT: current,
+        CURRENT: sum(unit.tokens for unit in units if unit.turn == call.turn),
         TASK: sum(u.tokens - u.freed for u in units if u.turn != call.turn),
         "exchanges that could not be indexed": stuck,
         "instructions": measured.component("system_prompt"),

@@ -1,8 +1,6 @@
 """The figures of a session that outlive its window: what it spent, how fast it grew, how far off
 our counts were. They are carried from plan to plan, so that nobody reads history for them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final
 

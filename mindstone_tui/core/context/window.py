@@ -4,8 +4,6 @@ What shapes a prompt are functions over this state, in `plan`, `prune`, `trim`, 
 `build_report`; each writes down what it decided before the request that it shapes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A session's window as it can be looked at: folded, measured, and changed by nobody."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -190,8 +188,7 @@ class View:
             anchor = None
         key = (call, self.fold.head, anchor, self.watch.factor(call.model))
         if self._measured is None or self._measured[0] != key:
-            found = self._pieces(call)
-            self._measured = (key, corrected(found, anchor, key[-1], at=self.fold.at))
+            self._measured = (key, corrected(self._pieces(call), anchor, key[-1], at=self.fold.at))
         return self._measured[1]
 
     def marks(self, call: Call) -> report.Marks:
@@ -218,14 +215,13 @@ class View:
         key = (policy, candidates_of(fold, units, policy), fold.turn, question(fold))
         if self._ranked is None or self._ranked[0] != key:
             named, candidates, now, query = key
-            how = self.settings.eviction
             order = policies.rank(
                 named,
                 candidates,
                 now=now,
                 query=query,
                 similar=self.similar,
-                how=how,
+                how=self.settings.eviction,
                 staying=staying_texts(fold, candidates, named),
             )
             self._ranked = (key, order)

@@ -4,16 +4,12 @@ A room offers checks as functions `(CheckEnvironment) -> Iterable[Check]`; `mind
 them. A check looks and reports; it repairs nothing, and it probes rather than assumes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
 
-from mindstone_tui.core.config import Settings
-from mindstone_tui.core.errors import MindstoneError
-from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core import config, errors, paths
 
 Outcome = Literal["pass", "warn", "fail"]
 
@@ -45,7 +41,7 @@ def failed(name: str, detail: str, remedy: str) -> Check:
     return Check(name, "fail", detail, remedy)
 
 
-def refused(name: str, error: MindstoneError) -> Check:
+def refused(name: str, error: errors.MindstoneError) -> Check:
     """A check that met an error, in the error's own words."""
     return failed(name, error.what, error.remedy)
 
@@ -53,7 +49,7 @@ def refused(name: str, error: MindstoneError) -> Check:
 class CheckEnvironment(msgspec.Struct, frozen=True):
     """All that a check may look at."""
 
-    places: Places
+    places: paths.Places
     environ: Mapping[str, str]
-    settings: Settings
-    session: SessionKey
+    settings: config.Settings
+    session: paths.SessionKey

@@ -1,7 +1,5 @@
 """The engines inside: SQLite and its vectors, the tokenizer, the embedder, models, the sandbox."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 from collections.abc import Iterator
@@ -96,8 +94,7 @@ def _worker(around: CheckEnvironment) -> Check:
         return passed("vectors", "Every passage has its vector.")
     worker = progress_of(around.places)
     doing = "they are being made in the background" if worker.running else "the app makes them"
-    detail = f"By words only so far: {text.plural(waiting, 'passage')}; {doing}."
-    return passed("vectors", detail)
+    return passed("vectors", f"By words only so far: {text.plural(waiting, 'passage')}; {doing}.")
 
 
 def _index(around: CheckEnvironment) -> Check:

@@ -3,8 +3,6 @@
 Also what continuity rests on: memories, the checkpoint, the last alerts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

@@ -6,8 +6,6 @@ The envelope around an entry is documented field by field in `line`; the kinds s
 beside it, a family each, with a docstring per kind and field.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 from typing import Final
 

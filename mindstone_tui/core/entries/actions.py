@@ -4,8 +4,6 @@ A session may come from another program whose editor is called `str_replace` and
 called `exec_command`. The names stand here, once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal
@@ -169,8 +167,7 @@ def actions_of(lines: Iterable[entries.Line]) -> tuple[Action, ...]:
     asked: dict[str, entries.ToolCall] = {}
     found: list[Action] = []
     for line in lines:
-        entry = line.entry
-        if isinstance(entry, AssistantMessage):
+        if isinstance(entry := line.entry, AssistantMessage):
             asked |= {call.id: call for call in entry.calls}
         elif isinstance(entry, ToolReturned) and entry.call in asked:
             found += done(asked.pop(entry.call), entry, line)

@@ -4,8 +4,6 @@ An entry is a value: frozen, equal by content, named in the past tense by its `k
 derived from the class name once and never renamed, because transcripts outlive programs.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, ClassVar, Final, Literal
 

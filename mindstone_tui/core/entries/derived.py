@@ -1,7 +1,5 @@
 """Recall, and everything derived from history: labelled, with its sources, never the record."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any, Final, Literal
 

@@ -22,8 +22,6 @@ A line is a JSON object in UTF-8 that ends in a newline, with these keys in this
 What a newer version wrote is kept because the bytes are: a `Line` remembers them as `raw`.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final

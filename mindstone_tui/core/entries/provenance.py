@@ -5,8 +5,6 @@ kept, found and quoted; they are nobody's instruction here, whatever they say. W
 recalls them or makes something of them asks this module first.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from pathlib import PurePath
 from typing import Final

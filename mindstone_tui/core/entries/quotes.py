@@ -8,8 +8,6 @@ words put back (a few signs may differ there, such as brackets that could end th
 Passages of files and of other sessions keep their words, because those can change.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """What happened to the file itself."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from mindstone_tui.core.entries.base import Entry, Part, TextEntry, Usage

@@ -5,8 +5,6 @@ about an entry comes after that entry is on disk, and names it; each `turn_start
 exactly one `turn_ended`.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
@@ -16,14 +14,12 @@ import msgspec
 from mindstone_tui.core.context.report import Block as Block
 from mindstone_tui.core.context.report import ContextReport as ContextReport
 from mindstone_tui.core.context.report import GoneExchange as GoneExchange
+from mindstone_tui.core.entries import conversation, derived, store
 from mindstone_tui.core.entries.base import Label, ShareLevel, Usage, Zone, kind_of
 from mindstone_tui.core.entries.conversation import Answer as Answer
 from mindstone_tui.core.entries.conversation import AskedPart as AskedPart
 from mindstone_tui.core.entries.conversation import AskedScope as AskedScope
 from mindstone_tui.core.entries.conversation import DeclinedCall as DeclinedCall
-from mindstone_tui.core.entries.conversation import ToolStatus, TurnEnding
-from mindstone_tui.core.entries.derived import RecalledPassage
-from mindstone_tui.core.entries.store import FileChange
 from mindstone_tui.core.entries.window import AlertLevel, Left, Trimmed
 from mindstone_tui.core.values import Value
 
@@ -144,7 +140,7 @@ class MessageSteered(EntryEvent):
 class TurnEnded(EventOfTurn):
     """The turn is over; exactly one for each that started."""
 
-    ending: TurnEnding
+    ending: conversation.TurnEnding
     why: str = ""
     remedy: str = ""
     calls: int = 0
@@ -171,7 +167,7 @@ class RecallInjected(EntryEvent):
     """Passages came back for this turn."""
 
     query: str
-    passages: tuple[RecalledPassage, ...]
+    passages: tuple[derived.RecalledPassage, ...]
     tokens: int
     left_out: int = 0
     """Weaker ones that stayed out, because memory's share was full."""
@@ -427,7 +423,7 @@ class ToolEnded(EventOfTurn):
     call: str
     name: str
     entry: str
-    status: ToolStatus
+    status: conversation.ToolStatus
     text: str
     finding: str = ""
     diff: str = ""
@@ -451,7 +447,7 @@ class FilesChanged(EntryEvent):
     call: str
     name: str
     total: int
-    changes: tuple[FileChange, ...]
+    changes: tuple[store.FileChange, ...]
     unkept: int = 0
     """Changes that cannot be undone."""
 
@@ -462,7 +458,7 @@ class FilesRestored(EntryEvent):
     direction: Literal["undo", "redo"]
     turns: tuple[int, ...]
     total: int
-    changes: tuple[FileChange, ...]
+    changes: tuple[store.FileChange, ...]
     left: tuple[str, ...] = ()
     """Paths that stayed as they were, with the reason."""
 

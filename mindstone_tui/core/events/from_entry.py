@@ -5,8 +5,6 @@ window, recall and pressure. `events_of` covers every line. `Announcer` plays li
 that each turn that starts also ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 

@@ -4,8 +4,6 @@ The app, the command line, replay, exports and `log` all show these words and ch
 and layout. A line is harmless on a terminal: one row, no control characters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import Final, assert_never

@@ -1,7 +1,5 @@
 """The words for entries that no event stands for, and the line that words stand in."""
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 import msgspec

@@ -3,8 +3,6 @@
 The app, the line chat, the page and editors choose only layout and colour.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import msgspec

@@ -1,7 +1,5 @@
 """The context report in words, for a terminal of eighty columns."""
 
-from __future__ import annotations
-
 from mindstone_tui.core.context.report import Block, Burn, ContextReport, SectionSize
 from mindstone_tui.core.entries.window import Component
 from mindstone_tui.core.numbers import tokens
@@ -28,8 +26,7 @@ def context_list(report: ContextReport) -> str:
 def context_detail(report: ContextReport) -> str:
     """Everything that is in the next prompt, entry by entry."""
     tools = [f"  {each.name:24} {each.tokens:>8,}" for each in report.tools[:10]]
-    more = len(report.tools) - 10
-    if more > 0:
+    if (more := len(report.tools) - 10) > 0:
         tools.append(f"  and {more} more")
     return "\n".join(
         [

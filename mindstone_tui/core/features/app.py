@@ -1,7 +1,5 @@
 """Commands that only a surface can carry out, and the help for all of them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime

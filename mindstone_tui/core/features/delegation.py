@@ -1,7 +1,5 @@
 """Running a sub-agent: a session of its own with a clean window, few tools and hard limits."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time
@@ -137,14 +135,13 @@ def plan(
         raise ToolError("A sub-agent has no sub-agents.", "Do the work here.")
     if running >= bounds.together:
         raise ToolError(f"{running} sub-agents are already at work.", "Wait for one of them.")
-    tools = tuple(name for name in wanted if name in available and name not in NEVER)
     return Delegation(
         task=task.strip(),
         context=context.strip(),
         parent=str(parent),
         child=SessionKey(parent.agent, f"{parent.main}{CHILD}{call}"),
         call=call,
-        tools=tools,
+        tools=tuple(name for name in wanted if name in available and name not in NEVER),
         limits=bounds,
     )
 
@@ -163,8 +160,7 @@ def exceeded(limits: DelegationLimits, spent: Spent) -> str:
 
 def bring_back(text: str, limits: DelegationLimits, count: summary_call.Count) -> Brought:
     """The report, and as much of it as its room takes."""
-    tokens = count(text)
-    if tokens <= limits.result_tokens:
+    if (tokens := count(text)) <= limits.result_tokens:
         return Brought(whole=text, text=text, tokens=tokens)
     room = limits.result_tokens - _POINTER_ROOM
     lines = text.splitlines(keepends=True)
@@ -247,8 +243,7 @@ class DelegationFeature(features.Feature):
         try:
             text, ending, spent = await self._work(work)
         except asyncio.CancelledError:
-            nothing = Brought(whole="", text="", tokens=0)
-            never = ended(work, nothing, "interrupted", Spent())
+            never = ended(work, Brought(whole="", text="", tokens=0), "interrupted", Spent())
             self.context.window.record(never, turn)
             raise
         finally:
@@ -292,8 +287,6 @@ class DelegationFeature(features.Feature):
                             ending = "done"
                         case events.TurnEnded(ending=how, why=why):
                             ending = f"stopped: {over}" if over else f"{how}: {why}"
-                        case _:
-                            pass
             if limit.expired():
                 ending = f"stopped: it took longer than {work.limits.seconds:g} seconds"
         finally:

@@ -1,7 +1,5 @@
 """The six measures of the working set after every turn, alerts, and `/health`."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """The programs that run at certain moments: read anew before each turn, listed by `/hooks`."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 
 from mindstone_tui.core.agent.hooks import shown

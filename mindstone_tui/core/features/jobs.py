@@ -1,7 +1,5 @@
 """Commands that run in the background: the tools for them, what is written down, `/jobs`."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -21,9 +19,8 @@ from mindstone_tui.core.events.from_entry import job_ended
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import for_terminal, one_line
-from mindstone_tui.core.tools import shell
+from mindstone_tui.core.tools import control_files, shell
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
-from mindstone_tui.core.tools.control_files import ControlFiles
 
 _PATIENCE: Final = 3.0
 """Seconds in which stopped jobs may end when the session is closed."""
@@ -167,7 +164,7 @@ class JobsFeature(Feature):
         limits = self.context.settings.jobs
         finished: shell.CommandFinished | None = None
         roots = context.workspace.roots if context.unseen else ()
-        before = await asyncio.to_thread(ControlFiles, roots)
+        before = await asyncio.to_thread(control_files.ControlFiles, roots)
         try:
             finished = await shell.run(
                 shell.in_bash(job.command, context),

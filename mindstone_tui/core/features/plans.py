@@ -5,8 +5,6 @@ the subtasks of the task; it stands in the head of every prompt, the panel, the 
 handoff.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, Literal, TypeVar
@@ -51,10 +49,9 @@ def todo_text(items: tuple[derived.TodoItem, ...]) -> str:
 
 def _read_back(section: Section | None) -> tuple[derived.TodoItem, ...]:
     """The list from the head of earlier prompts, when its entry is far back in history."""
-    text = section.text if section else ""
     return tuple(
         derived.TodoItem(title=found[2], status=_READ[found[1]])
-        for line in text.splitlines()
+        for line in (section.text if section else "").splitlines()
         if (found := _ITEM.fullmatch(line))
     )
 

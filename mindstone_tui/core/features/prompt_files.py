@@ -1,7 +1,5 @@
 """The commands and skills of a session: the user's, and those of a project that is trusted."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shlex
@@ -240,8 +238,7 @@ def commands_in(home: paths.Places, folder: Path) -> dict[str, PromptFile]:
     """The commands that a session in a folder would have beside the program's own."""
     project = Project(workspace.Workspace((folder,), protected=home.own), TrustFile(home.trust))
     shipped = known_commands()
-    found = _commands(home, project)
-    return {name: each for name, each in found.items() if name not in shipped}
+    return {name: each for name, each in _commands(home, project).items() if name not in shipped}
 
 
 def _commands(home: paths.Places, project: Project) -> dict[str, PromptFile]:

@@ -15,8 +15,7 @@ from mindstone_tui.core.entries import conversation, standings
 from mindstone_tui.core.entries.derived import RecallDropped, RecallInjected, RecallUsed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.library.at_action import AtAction
-from mindstone_tui.core.recall import inject, ranking
-from mindstone_tui.core.recall.passages import Passage
+from mindstone_tui.core.recall import inject, passages, ranking
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line
@@ -131,11 +130,10 @@ class RecallFeature(Feature):
         """Search what was said before this turn: its own question is not an answer."""
         fold = self.context.window.fold
         asking = [seq for seq, line in fold.lines.items() if line.turn == fold.turn]
-        scope = self.context.settings.recall.scope
         found = await self.session.recall.search(
             arguments.query,
             arguments.limit,
-            scope,
+            self.context.settings.recall.scope,
             exclude=asking,
             pinned=fold.state.pins,
             memories=True,
@@ -210,7 +208,7 @@ class _Source(msgspec.Struct, frozen=True):
     name: str
 
     @staticmethod
-    def of(passage: Passage) -> _Source:
+    def of(passage: passages.Passage) -> _Source:
         name = f"#{passage.seq}" if passage.seq >= 0 else passage.entry
         return _Source(passage.session, passage.entry, name)
 
@@ -266,9 +264,8 @@ def why_recalled(services: SessionServices) -> CommandPrinted:
             if line.turn != turn:
                 break
             if isinstance(line.entry, RecallInjected):
-                passages = line.entry.passages
                 brought = ", ".join(
-                    f"#{one.seq}" if one.seq >= 0 else one.entry for one in passages
+                    f"#{one.seq}" if one.seq >= 0 else one.entry for one in line.entry.passages
                 )
             elif isinstance(line.entry, RecallUsed):
                 silent = silent or line.entry.silent

@@ -1,7 +1,5 @@
 """Looking back over history for what is worth remembering: offered, and done by `/consolidate`."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
@@ -69,10 +67,9 @@ class ReviewFeature(features.Feature):
         lines, told = await self._finish(memories, began)
         for event in announcements(*lines):
             yield event
-        sentences = outcome_in_words(found, left_out, told, finished=finished)
         yield events.CommandPrinted(
             command="consolidate",
-            text="\n".join(sentences),
+            text="\n".join(outcome_in_words(found, left_out, told, finished=finished)),
             data={
                 "findings": found,
                 "proposals": [one.entry.proposal for one in memories.waiting],

@@ -1,7 +1,5 @@
 """Rules that a person set: word for word in every prompt, and checked before anything happens."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections import Counter
@@ -14,16 +12,14 @@ import msgspec
 
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.diagnostics import note
-from mindstone_tui.core.entries import Line, ToolCall, actions, derived, window
-from mindstone_tui.core.entries.conversation import SessionOpened
+from mindstone_tui.core.entries import Line, ToolCall, actions, conversation, derived, window
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
-from mindstone_tui.core.rules import deeds
+from mindstone_tui.core.rules import checks, deeds
 from mindstone_tui.core.rules.book import RuleBook, Ruling, Scope, StandingRule, rule_of, ruling
-from mindstone_tui.core.rules.checks import SeenCommand
 from mindstone_tui.core.rules.grammar import compile_rule
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
@@ -62,7 +58,7 @@ class RulesFeature(Feature):
         """
         header = self.session.history.header
         opened = header.entry
-        point = opened.forked_from if isinstance(opened, SessionOpened) else None
+        point = opened.forked_from if isinstance(opened, conversation.SessionOpened) else None
         if point is None:
             return
         every = self.book.all()
@@ -137,7 +133,7 @@ class RulesFeature(Feature):
             rule=str(said.rule.number),
         )
 
-    def _done(self) -> Sequence[SeenCommand]:
+    def _done(self) -> Sequence[checks.SeenCommand]:
         """Commands that ended well since a file was changed."""
         with self.context.transcript.history() as history:
             return deeds.done_lately(history, self.session.cwd)
@@ -317,7 +313,7 @@ def ruling_on(
     if not any(one.check for one in rules):
         return Ruling("allow")
 
-    def done() -> Sequence[SeenCommand]:
+    def done() -> Sequence[checks.SeenCommand]:
         with contextlib.suppress(NoSuchSession), History(mirror()) as history:
             return deeds.done_lately(history, folder)
         return ()
@@ -371,8 +367,7 @@ def _data(rule: StandingRule) -> dict[str, Any]:
 def _scope_in(text: str) -> tuple[str, Scope]:
     words = text.split()
     scope: Scope = next((_SCOPES[one] for one in words if one in _SCOPES), "session")
-    said = " ".join(one for one in words if one not in _SCOPES).strip(' "“”')
-    return said, scope
+    return " ".join(one for one in words if one not in _SCOPES).strip(' "“”'), scope
 
 
 def _number(text: str) -> int:

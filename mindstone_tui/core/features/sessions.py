@@ -1,7 +1,5 @@
 """Commands about the session itself: status, model, tools, approvals, other sessions."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -153,8 +151,7 @@ class SessionsFeature(Feature):
             f"{plural(each.turns, 'turn'):>11}  {each.title}".rstrip()
             for each in sorted(every, key=lambda one: one.project != project)
         ]
-        text = "\n".join(rows) or "There are no sessions."
-        yield ScreenAsked(screen="sessions", otherwise=text)
+        yield ScreenAsked(screen="sessions", otherwise="\n".join(rows) or "There are no sessions.")
 
     @command("title", usage="[TEXT]", changes_window=True)
     async def title(self, argument: str) -> AsyncIterator[AnyEvent]:

@@ -1,7 +1,5 @@
 """Files that stand in the head of every prompt: who the agent is, the user, the project's own."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 
 from mindstone_tui.core.agent.system_prompt import SystemPrompt, cut_sections, standing_context
@@ -93,10 +91,7 @@ class StandingFeature(Feature):
 
     def _decide(self, found: ProjectInstructions, *, trusted: bool, why: str) -> None:
         """Let this folder's instruction files be read as they are now, or not."""
-        if trusted:
-            self.session.project.trust(found)
-        else:
-            self.session.project.distrust()
+        self.session.project.trust(found) if trusted else self.session.project.distrust()
         hand = {"why": why, **self.context.by_hand(self.session.project.shown_at(found))}
         folder, files = str(found.folder), _sizes(found)
         entry = ProjectTrusted(folder=folder, files=files, refused=not trusted, **hand)

@@ -1,7 +1,5 @@
 """The tools of this program and of tool servers: `/tools`, `/shell` and `/approve`."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from typing import get_args
 

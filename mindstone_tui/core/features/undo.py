@@ -1,7 +1,5 @@
 """Commands about what turns did to files: take it back, do it again, look at it."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -56,8 +54,7 @@ class UndoFeature(Feature):
         are not kept.
         """
         count, way = _counted(argument)
-        steps = await asyncio.to_thread(self.context.files.steps)
-        turns, sets = wanted(steps, "undo", count)
+        turns, sets = wanted(await asyncio.to_thread(self.context.files.steps), "undo", count)
         if not turns:
             raise UndoError("No turn of this session changed a file that is not undone already.")
         with self.context.transcript.history() as history:
@@ -77,8 +74,7 @@ class UndoFeature(Feature):
         count, way = _counted(argument)
         if count != 1:
             raise WrongUse("/redo takes no number; use it again for the undo before.")
-        steps = await asyncio.to_thread(self.context.files.steps)
-        turns, sets = wanted(steps, "redo", 1)
+        turns, sets = wanted(await asyncio.to_thread(self.context.files.steps), "redo", 1)
         if not turns:
             raise UndoError("There is nothing to do again.", "`/undo` comes first.")
         async for event in put_back(self.session, "redo", turns, sets, way):
@@ -167,8 +163,7 @@ async def put_back(
         sides = services.context.redactor.redact(sides).text
         if not services.context.permissions.asks:
             raise UndoError(f"{sides}\nNothing was touched.", _how_to_go_on(direction))
-        call = f"{direction}-{fresh_nonce()}"
-        question = _question(call, direction, sides, len(conflicts))
+        question = _question(f"{direction}-{fresh_nonce()}", direction, sides, len(conflicts))
         if not (await ask_beside(services.context, question)).allowed:
             raise UndoError("Nothing was touched.", _how_to_go_on(direction))
         agreed = looks
@@ -187,10 +182,9 @@ async def put_back(
         await asyncio.to_thread(keeper.put_back, direction, turns, str(keeper.roots[0]), ())
         told.append(f"The files of {turn_names(turns)} are as they were before.")
     told += await asyncio.to_thread(_jobs_of, services, turns)
-    text = services.context.redactor.redact("\n".join(told)).text
     yield CommandPrinted(
         command=direction,
-        text=text,
+        text=services.context.redactor.redact("\n".join(told)).text,
         data={"turns": list(turns), "files": sum(len(each.changes) for each in sets)},
     )
 

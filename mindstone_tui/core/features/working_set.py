@@ -1,7 +1,5 @@
 """Commands that look at the working set and steer it. Each change is an entry, and undoable."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -9,7 +7,7 @@ from typing import get_args
 
 import msgspec
 
-from mindstone_tui.core import entries, errors
+from mindstone_tui.core import entries, errors, transcript
 from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.context import build_report, manual, measure
 from mindstone_tui.core.entries.conversation import SessionOpened
@@ -21,7 +19,6 @@ from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.questions import decisions_of
 from mindstone_tui.core.session.services import MODE_CHOICES, POLICY_CHOICES, SessionServices
 from mindstone_tui.core.text import exact, one_line
-from mindstone_tui.core.transcript import standings_of
 
 MODES: tuple[str, ...] = get_args(Mode)
 POLICIES: tuple[str, ...] = get_args(Policy)
@@ -41,14 +38,11 @@ class WindowFeature(Feature):
         if argument not in ("", "list", "detail"):
             raise WrongUse(f"/context does not know `{argument}`.")
         report = self.context.report()
+        listed = report_text.context_list(report)
         if not argument:
-            yield ScreenAsked(screen="context", otherwise=report_text.context_list(report))
+            yield ScreenAsked(screen="context", otherwise=listed)
             return
-        text = (
-            report_text.context_detail(report)
-            if argument == "detail"
-            else report_text.context_list(report)
-        )
+        text = report_text.context_detail(report) if argument == "detail" else listed
         yield CommandPrinted(command="context", text=text)
 
     @command("prune", usage="[N | N% | ID… | results]", changes_window=True, words=("results",))
@@ -64,19 +58,16 @@ class WindowFeature(Feature):
             yield notice
         if fired.blocked is not None:
             raise errors.NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
-        if argument == "results":
-            nothing = "No older tool result is left to trim."
-            for event in _tell("prune", await manual.trim(window), nothing):
-                yield event
-            return
-        if percent := re.fullmatch(r"(\d{1,3})\s*%", argument):
-            pruned = await manual.prune(window, to_percent=float(percent[1]))
-        elif argument.isdigit() or not argument:
-            pruned = await manual.prune(window, count=int(argument or 1))
-        else:
-            pruned = await manual.prune(window, turns=_turns(self.session, argument))
         nothing = "Nothing left: everything in the window is protected."
-        for event in _tell("prune", pruned.lines, nothing):
+        if argument == "results":
+            lines, nothing = await manual.trim(window), "No older tool result is left to trim."
+        elif percent := re.fullmatch(r"(\d{1,3})\s*%", argument):
+            lines = (await manual.prune(window, to_percent=float(percent[1]))).lines
+        elif argument.isdigit() or not argument:
+            lines = (await manual.prune(window, count=int(argument or 1))).lines
+        else:
+            lines = (await manual.prune(window, turns=_turns(self.session, argument))).lines
+        for event in _tell("prune", lines, nothing):
             yield event
 
     @command("pin", usage="[ID | turn N]", changes_window=True)
@@ -119,15 +110,13 @@ class WindowFeature(Feature):
         if not pointer or set(options) - {"--files", *WAYS}:
             raise WrongUse("To which turn?")
         turn = self.session.refer(pointer).turn
-        steps = await asyncio.to_thread(self.context.files.steps)
-        turns, sets = rewind_files(steps, turn)
-        if "--files" in options:
+        turns, sets = rewind_files(await asyncio.to_thread(self.context.files.steps), turn)
+        if "--files" in options and turns:
             way: Way = (
                 "anyway" if "--anyway" in options else "rest" if "--rest" in options else "ask"
             )
-            if turns:
-                async for event in put_back(self.session, "undo", turns, sets, way):
-                    yield event
+            async for event in put_back(self.session, "undo", turns, sets, way):
+                yield event
         rewound = await manual.rewind(self.context.window, turn)
         self.session.read_anew()
         for event in _tell("rewind", [rewound], ""):
@@ -172,7 +161,7 @@ class WindowFeature(Feature):
         )
         back = "" if reason.in_window else f"\n/restore turn {reason.turn} brings it back."
         with self.context.transcript.history() as history:
-            known = [one.words for one in standings_of(history).of(line)]
+            known = [one.words for one in transcript.standings_of(history).of(line)]
         standing = f"\nIt is {'; '.join(known)}." if known else ""
         decided = decisions_of(self.context.transcript, reason.turn)
         head = f"\nDecisions in turn {reason.turn}:" if decided else ""

@@ -4,8 +4,6 @@ A version is used once. What was saved by another surface meanwhile is not overw
 was torn, edited, outdated or brought from elsewhere is not resumed from.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -169,8 +167,7 @@ def load_proven(
     places: SessionPlaces, history: History, *, also_rewound: bool = False
 ) -> Checkpoint:
     """The checkpoint as it was saved, proven against this history; refused with its reason."""
-    known = read(_bytes(places.checkpoint))
-    lines = _lines(history, known.head.seq + 1)
+    lines = _lines(history, read(_bytes(places.checkpoint)).head.seq + 1)
     found = load(places, _newest(lines), hashes(history))
     if not also_rewound:
         _refuse_rewound(found, lines, history)

@@ -4,8 +4,6 @@ A repository that nobody trusted yet gets no chance to run anything: only in a t
 asked what changed, and are the services of this machine that the work used knocked at.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform
@@ -151,8 +149,7 @@ def drift(then: Environment, now: Environment) -> tuple[str, ...]:
             found.append(f"{file.path} is there now and was not.")
         elif file.digest != state.digest:
             found.append(f"{file.path} has changed.")
-    gone = sorted(set(then.tools) - set(now.tools))
-    if gone and now.tools:
+    if (gone := sorted(set(then.tools) - set(now.tools))) and now.tools:
         found.append(f"These tools are no longer there: {', '.join(gone)}.")
     return tuple(found)
 
@@ -175,8 +172,7 @@ def ports_used(lines: Iterable[Line]) -> tuple[int, ...]:
     ports: dict[int, None] = {}
     for action in actions.actions_of(lines):
         for found in _PORT.findall(action.about) if action.kind == "command" else ():
-            port = int(found)
-            if port < 1 << 16:
+            if (port := int(found)) < 1 << 16:
                 ports.pop(port, None)
                 ports[port] = None
     return tuple(ports)[-_MOST_SERVICES:]
@@ -270,8 +266,7 @@ def files_touched(lines: Iterable[Line]) -> tuple[Touched, ...]:
         if before is not None and before.changed and not changed:
             touched[action.about] = before
         else:
-            imported = action.seq in foreign
             touched[action.about] = Touched(
-                path=action.about, changed=changed, turn=action.turn, imported=imported
+                path=action.about, changed=changed, turn=action.turn, imported=action.seq in foreign
             )
     return tuple(touched.values())

@@ -5,8 +5,6 @@ last of them, and a SHA-256 over everything else in the file. Prose by a model m
 end, marked as such; the record above it wins.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
@@ -153,11 +151,10 @@ def _parts(
     checkpoint: Checkpoint, source: _Source, environment: Environment, extent: _Extent
 ) -> tuple[tuple[str, list[str]], ...]:
     binding = [one for one in checkpoint.binding if one.kind != "correction"]
-    corrections = [one for one in checkpoint.binding if one.kind == "correction"]
     return (
         ("What is imported here", _imported(source.imported)),
         ("Rules", said(binding)),
-        ("Corrections", said(corrections)),
+        ("Corrections", said([one for one in checkpoint.binding if one.kind == "correction"])),
         (goal_title(checkpoint), [checkpoint.goal] if checkpoint.goal else []),
         ("Done when", [f"- {one}" for one in checkpoint.criteria]),
         ("Next step", next_step(checkpoint, begun=bool(source.begun))),

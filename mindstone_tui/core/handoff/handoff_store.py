@@ -1,7 +1,5 @@
 """Handoffs on disk, and taking one over: once, and only when it is the truth about now."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from pathlib import Path
 

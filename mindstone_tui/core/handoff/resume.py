@@ -4,8 +4,6 @@ Orient, load and validate, verify the environment, inject by priority, resume. C
 never left out and come first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -65,8 +63,7 @@ def bootstrap(
 
     `summary_at` reads the summary that a line of history derived, `since` what came afterwards.
     """
-    here = observe(())
-    steps = [ResumeStep(name="orient", detail=_position(here))]
+    steps = [ResumeStep(name="orient", detail=_position(observe(())))]
     checkpoint = load()
     checked = validate(checkpoint)
     steps.append(

@@ -11,8 +11,6 @@ Questions are asked of the whole originals, never of their first characters. Wha
 themselves do not answer is left out instead of being counted as agreement.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cache

@@ -4,8 +4,6 @@ Each is one row of `gauges.json`. A value that nobody measured is None; it is ab
 exported as Prometheus text or OTLP-shaped JSON, for which no port is opened.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
@@ -304,8 +302,7 @@ def otlp(session: str, snapshots: Sequence[Snapshot], *, version: str) -> dict[s
     named = {"service.name": "mindstone", "service.version": version, "session.id": session}
     attributes = [{"key": key, "value": {"stringValue": value}} for key, value in named.items()]
     scope = {"scope": {"name": "mindstone_tui.core.health"}, "metrics": metrics}
-    resource = {"resource": {"attributes": attributes}, "scopeMetrics": [scope]}
-    return {"resourceMetrics": [resource]}
+    return {"resourceMetrics": [{"resource": {"attributes": attributes}, "scopeMetrics": [scope]}]}
 
 
 def _nanoseconds(snapshot: Snapshot) -> int:

@@ -4,8 +4,6 @@ An alert is something to do, and why now. What planning solves by itself is none
 busy the window is. What was said is not said again for a while, even when it was over in between.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -128,8 +126,7 @@ def _burn(history: Turns, settings: HealthSettings) -> Alerts:
     earlier = [one.measured.burn_rate for one in history[:-1] if one.measured.burn_rate > 0]
     if len(earlier) < BASELINE_LEAST or now < max(RUNAWAY * usable, RUNAWAY_LEAST):
         return
-    ratio = now / max(median(earlier[-BASELINE:]), 1.0)
-    if ratio >= settings.burn_spike:
+    if (ratio := now / max(median(earlier[-BASELINE:]), 1.0)) >= settings.burn_spike:
         yield _alert("burn_rate", value=now, share=now / max(usable, 1), ratio=ratio)
 
 
@@ -142,8 +139,7 @@ def _fidelity(history: Turns, settings: HealthSettings) -> Alerts:
 def _bloat(history: Turns, settings: HealthSettings) -> Alerts:
     most, turns = settings.tool_bloat / 100, settings.sustained_turns
     value = _lasts(history, "tool_bloat", lambda one: one > most, turns)
-    crowded = all(one.measured.utilization >= CROWDED for one in history[-turns:])
-    if value is not None and crowded:
+    if value is not None and all(one.measured.utilization >= CROWDED for one in history[-turns:]):
         yield _alert("tool_bloat", value=value, most=most, turns=turns)
 
 

@@ -4,8 +4,6 @@ A plan is made from what the files say now and changes nothing. Undoing gives ba
 were there; where somebody changed a file since, only our own lines leave it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 import hashlib
@@ -86,9 +84,8 @@ def plan_attach(
 
     Comments, too, unless the program reads no file that has any; then they go if that is wanted.
     """
-    files = settings_files(program, environ, project)
     changes: dict[Path, SettingsChange] = {}
-    for part, path in files.items():
+    for part, path in settings_files(program, environ, project).items():
         real = _real(path)
         known = changes.get(real)
         before = known.before if known else _read(real)
@@ -128,9 +125,8 @@ def plan_detach(
     """What undoing would write: the bytes from before, or the file of now without our lines."""
     remembered = {it.path: it for it in _stored(places).files.get(_name(program, project), [])}
     named = settings_files(program, environ, project).values()
-    files = dict.fromkeys([*map(_real, named), *map(Path, remembered)])
     changes: list[SettingsChange] = []
-    for path in files:
+    for path in dict.fromkeys([*map(_real, named), *map(Path, remembered)]):
         if (now := _read(path)) is None:
             continue
         written = remembered.get(str(path))

@@ -1,7 +1,5 @@
 """The programs that can be attached: where their settings are, what they offer, how they call."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 from collections.abc import Mapping

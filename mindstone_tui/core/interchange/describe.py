@@ -1,7 +1,5 @@
 """What a foreign file says of its conversation as a whole, gathered while it is read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -87,8 +85,6 @@ class Description(msgspec.Struct, eq=False):
                     self._models[one_line(model, _LONGEST_TITLE)] = None
             case base.Gave(ts=ts):
                 self._date(ts)
-            case _:
-                pass
 
     def entry(
         self, program: str, parent_key: Callable[[str], str], file: Path, trust: Trust

@@ -3,8 +3,6 @@
 Only names, sizes and dates are looked at; no file is opened and nothing is written.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import stat
@@ -82,14 +80,12 @@ def session_folders(environ: Mapping[str, str], project: Path | None = None) -> 
     """
     home = Path(environ.get("HOME") or Path.home())
     data = Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share")
-    claude = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
-    codex = Path(environ.get("CODEX_HOME") or home / ".codex")
     editors = _editor_data(home, environ)
     bases: dict[str, list[Path]] = {
         "home": [home],
         "data": [data],
-        "claude": [claude],
-        "codex": [codex],
+        "claude": [Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")],
+        "codex": [Path(environ.get("CODEX_HOME") or home / ".codex")],
         "editors": editors,
         "editor": [base / editor for base in editors for editor in _EDITORS],
         "project": [] if project is None else [project],

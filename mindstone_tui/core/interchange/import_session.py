@@ -9,8 +9,6 @@ Its name is made from the program and the conversation's own id, so the same con
 arrives in the same session, wherever its file lies.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import os
@@ -100,8 +98,6 @@ class _Tally(msgspec.Struct, eq=False):
                 name = text.one_line(what, 60)
                 known = name in self.left_out or len(self.left_out) < _MOST_KINDS
                 self.left_out[name if known else "other"] += 1
-            case _:
-                pass
 
     def report(self, path: Path, name: str) -> ImportReport:
         """The same, as a report of a conversation of which nothing was taken over yet."""

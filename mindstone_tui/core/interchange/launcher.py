@@ -4,8 +4,6 @@ It runs as you, whenever an attached program calls it. It lies where nobody else
 its place, and it is what `attach` wrote, by its hash. It works when everything else is gone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

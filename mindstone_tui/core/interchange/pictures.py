@@ -1,7 +1,5 @@
 """Pictures that stand within the messages of other programs, kept as blobs of the transcript."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import struct

@@ -4,8 +4,6 @@ Everything here is total: a line of any length, any bytes, any nesting and any t
 value or a `Flaw` that says what is wrong with it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator
@@ -263,10 +261,7 @@ class _Splitter(msgspec.Struct, eq=False):
 
     def _keep(self, piece: bytes) -> None:
         self._size += len(piece)
-        if self._size <= self._longest:
-            self._pieces.append(piece)
-        else:
-            self._pieces.clear()
+        self._pieces.append(piece) if self._size <= self._longest else self._pieces.clear()
 
     def _cut(self) -> bytes | Flaw:
         size, self._size = self._size, 0

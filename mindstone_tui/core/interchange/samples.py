@@ -4,8 +4,6 @@ Somebody builds a tide gauge service over nine days: early corrections matter la
 changed, and most of the room is taken by tool results. It is fiction, written for this purpose.
 """
 
-from __future__ import annotations
-
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal

@@ -3,8 +3,6 @@
 Results may come late, out of order, or never; what is held meanwhile is bounded.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from typing import Final

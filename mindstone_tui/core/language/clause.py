@@ -1,7 +1,5 @@
 """A sentence as cues read it: lower case, one kind of apostrophe, without its opening noises."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Final

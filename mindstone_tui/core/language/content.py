@@ -1,7 +1,5 @@
 """What a statement is about: its subject, the value it gives, what it turns down, and why."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import msgspec

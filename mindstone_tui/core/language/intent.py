@@ -5,8 +5,6 @@ expressions of its own, other languages by their small phrases (`data/phrases.tx
 language has no list there, its question marks count.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Final, Literal

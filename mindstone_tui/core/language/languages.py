@@ -6,8 +6,6 @@ is cautious: a text is English, or code, until something says otherwise. A name 
 quoted word or a greeting in an English sentence does not.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import cache
 from typing import Final

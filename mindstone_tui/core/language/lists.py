@@ -5,8 +5,6 @@ blank lines do not count. The lines of an expression are read as one; `(?&name)`
 another list of its file.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

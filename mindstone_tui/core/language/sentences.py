@@ -6,8 +6,6 @@ was only wrapped does not. Full stops inside file names, addresses, numbers and 
 nothing. Each text is read once, from left to right.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final, Literal

@@ -8,8 +8,6 @@ before or after an apostrophe is found without it; an emoji is a word. FTS5 then
 so that a path, a version or a contraction stays whole.
 """
 
-from __future__ import annotations
-
 import re
 import string
 import unicodedata

@@ -1,7 +1,5 @@
 """All sessions of a home, asked as one: the library is brought up to date, then searched once."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence

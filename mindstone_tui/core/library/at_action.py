@@ -6,8 +6,6 @@ and dated. Each file, command and error is spoken of once in a session, and the 
 waits: what is not at hand yet is not told.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -497,8 +497,7 @@ def lines_added(kept: KeptFiles, commit: str, made: str, written: str) -> Iterat
     fold = kept.follow({f"{top}/{path}" for path, _, _ in rows}, made)
     late = kept.since(written)
     for path, old, new in rows:
-        found = fold.once(f"{top}/{path}", contents[new], late)
-        every = kept.told(found)
+        every = kept.told(fold.once(f"{top}/{path}", contents[new], late))
         for at in _added(top, old, new) if old in contents else range(len(every)):
             yield CommitLine(**asdict(every[at]), commit=commit, path=path)
 

@@ -1,7 +1,5 @@
 """A year of agents' work on one card: for the terminal, and as a picture for a profile."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import date, timedelta
 from typing import Final

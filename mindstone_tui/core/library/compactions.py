@@ -9,8 +9,6 @@ Everything else is *lost* and given back word for word, as far as there is room;
 *recoverable*: its line is named, and recall finds it. No model is asked.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -206,11 +204,10 @@ def _listed(lines: Sequence[Line]) -> Iterator[Sourced]:
     state = advance(fresh(""), lines)
     yield from (*state.binding, *state.decided)
     asked = {it.turn: it.seq for it in lines if isinstance(it.entry, conversation.UserMessage)}
-    task = Sourced(text=state.goal, seq=asked.get(state.goal_turn, 0))
     now = [Sourced(text=one.title, seq=one.seq) for one in (state.current,) if one]
     done = [one for one in actions.actions_of(lines) if one.kind == "change" and one.ok]
     groups: dict[str, Sequence[Sourced | FinishedCommand | None]] = {
-        "task": (task, state.asked),
+        "task": (Sourced(text=state.goal, seq=asked.get(state.goal_turn, 0)), state.asked),
         "next step": (*now, *state.next_steps),
         "failing": state.errors,
         "question": state.questions,

@@ -1,7 +1,5 @@
 """Workspace files as they stood after a turn, for whoever only looks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -5,8 +5,6 @@ it for some seconds, and it is renewed while a turn runs. A machine that stops a
 and whatever it still tries to write is refused.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os
@@ -110,8 +108,7 @@ class Lease:
         """Write down who has it, for those who wait; nothing while this process has not."""
         if self._fd is not None:
             with contextlib.suppress(OSError):  # those who wait are told less
-                written = os.pwrite(self._fd, msgspec.json.encode(holder), 0)
-                os.ftruncate(self._fd, written)
+                os.ftruncate(self._fd, os.pwrite(self._fd, msgspec.json.encode(holder), 0))
 
     @property
     def holder(self) -> Holder | None:

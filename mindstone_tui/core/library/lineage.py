@@ -4,8 +4,6 @@ A fork copies a window. What had left that window is not in the fork's own trans
 still be found from there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from contextlib import closing
 from datetime import datetime

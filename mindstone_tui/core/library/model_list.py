@@ -1,7 +1,5 @@
 """The models of this machine: what can answer, what it costs, how to add a key or fetch one."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

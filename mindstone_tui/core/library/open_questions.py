@@ -4,8 +4,6 @@ A question that nobody answered is in the transcript of its session, whoever ask
 became of them. Who takes the turn is known from its lease.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -416,8 +414,7 @@ def content_of(found: trust.ProjectInstructions | trust.Told, run: str = "would 
         if each.kind != "hooks"
     )
     data = [each.data for each in found.files if each.kind == "hooks"]
-    hooks = [hook for each in data for hook in read_hooks(each, "project", "")[0]]
-    if hooks:
+    if hooks := [hook for each in data for hook in read_hooks(each, "project", "")[0]]:
         files += f"\n\n── These commands {run}, in the sandbox:\n{shown(hooks)}"
     return files
 

@@ -4,8 +4,6 @@ For programs that are attached: never a model call, nothing that is in the progr
 nothing at all where nothing is good enough. The library stays open between two prompts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -113,9 +111,8 @@ class ProjectRecall:
         self, folder: Path, besides: SessionKey | None = None
     ) -> SessionPlaces | None:
         """The project's session with the newest handoff."""
-        project = project_of(folder)
         found: list[tuple[float, SessionPlaces]] = []
-        for each, _ in self._sessions.of(project):
+        for each, _ in self._sessions.of(project_of(folder)):
             if each.key != besides:
                 with contextlib.suppress(ContinuityError, OSError):
                     found.append((handoff_store.newest_file(each).stat().st_mtime, each))
@@ -151,8 +148,7 @@ def hand_over(home: Places, key: SessionKey, folder: Path, clean: Clean, trigger
         with transcript.history() as history:
             first = max(history.head.seq - _NEWEST_LINES, 0)
             state = checkpoint_store.task_state(own, history, since=first)
-            read = history.read(first)
-            lines = [history.whole(line) for line in read if isinstance(line, Line)]
+            lines = [history.whole(line) for line in history.read(first) if isinstance(line, Line)]
         environment = observe(folder, [each.path for each in files_touched(lines)])
         now = timestamp(datetime.now(UTC))
         with contextlib.suppress(ContinuityError):

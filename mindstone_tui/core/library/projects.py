@@ -5,8 +5,6 @@ was begun (an older one, which does not say that, to the one in which it was las
 imported belongs to one only if more than a file's word says so.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

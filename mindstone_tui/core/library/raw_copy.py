@@ -5,8 +5,6 @@ wrote, secrets included, so that it can have its file back after it was deleted.
 added compressed; nothing here is exported, synced or sent to a server.
 """
 
-from __future__ import annotations
-
 import os
 import zlib
 from collections.abc import Iterator
@@ -60,7 +58,7 @@ class RawCopy:
             at, last = (pieces[-1][0], _read(pieces[-1])) if pieces else (0, b"")
             stream.seek(at)
             if stream.read(len(last)) != last:
-                generation, at, last = self._begin(), 0, b""
+                generation, at, last = self._folder / str(int(self._newest().name) + 1), 0, b""
             end = at + len(last)
             stream.seek(end)
             while end < size and (new := stream.read(_PIECE)):
@@ -106,9 +104,6 @@ class RawCopy:
     def _newest(self) -> Path:
         begun = (int(each.name) for each in self._folder.glob("[0-9]*"))
         return self._folder / str(max(begun, default=1))
-
-    def _begin(self) -> Path:
-        return self._folder / str(int(self._newest().name) + 1)
 
 
 def _piece(folder: Path, start: int, end: int) -> Path:

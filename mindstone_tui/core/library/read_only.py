@@ -1,7 +1,5 @@
 """Looking at a session's window without opening anything for writing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

@@ -1,7 +1,5 @@
 """The command with which the program that a session comes from goes on with it itself."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable

@@ -5,8 +5,6 @@ library itself cannot be used, so that search never comes back empty because som
 rebuilt.
 """
 
-from __future__ import annotations
-
 import contextlib
 import heapq
 import math
@@ -24,9 +22,8 @@ from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.recall import candidates, embedding, index, speak, thresholds
+from mindstone_tui.core.recall import candidates, catch_up, embedding, index, speak, thresholds
 from mindstone_tui.core.recall.acts import Done
-from mindstone_tui.core.recall.catch_up import reading
 from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.text import as_written, shortened, unfenced, without_reminders
@@ -282,7 +279,7 @@ def is_found(hit: Hit) -> bool:
 
 def unquoted(hits: Sequence[Hit]) -> list[Hit]:
     """Without answers that repeat a statement whole: they say nothing that it does not."""
-    texts = [(each.passage.ts, _folded(each.passage.text)) for each in hits]
+    texts = [(each.passage.ts, " ".join(each.passage.text.casefold().split())) for each in hits]
     return [
         hit
         for hit, (ts, text) in zip(hits, texts, strict=True)
@@ -292,10 +289,6 @@ def unquoted(hits: Sequence[Hit]) -> list[Hit]:
             for said, other in texts
         )
     ]
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())
 
 
 def in_order(hits: Sequence[SessionHit]) -> list[SessionHit]:
@@ -353,7 +346,7 @@ def _lines(session: SessionPlaces, wanted: profiles.SessionFilter) -> Iterator[L
     calls: dict[str, str] = {}
     with transcript.History(session) as history:
         rewinds = rewinds_of(history)
-        for line in reading(history)(0):
+        for line in catch_up.reading(history)(0):
             if rewinds.of(line) is not None:
                 continue
             if isinstance(line.entry, conversation.AssistantMessage):

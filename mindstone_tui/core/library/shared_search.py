@@ -5,8 +5,6 @@ and vectors of its own index, so nothing is cut or embedded twice. What a search
 shown only if the line that it is said to stand in says it, too.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

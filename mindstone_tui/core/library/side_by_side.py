@@ -5,8 +5,6 @@ at a time. What came of them is told in their order, whoever was done first. Fil
 go to the same process one after the other: each adds what those before it lack.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -218,7 +218,6 @@ _LONGEST_NAME: Final = 120
 
 def stats_page(stats: Stats) -> str:
     """The whole page."""
-    figures = _days(stats.days)
     body = (
         _table("Programs", stats.programs),
         _table("Projects", stats.projects),
@@ -228,7 +227,7 @@ def stats_page(stats: Stats) -> str:
         _table("Days", tuple(reversed(stats.days))),
     )
     start = html.page_start(
-        "Looking back", html.escaped(headline(stats)), figures, more_style="stats.css"
+        "Looking back", html.escaped(headline(stats)), _days(stats.days), more_style="stats.css"
     )
     return start + "".join(body) + html.page_end()
 
@@ -309,7 +308,6 @@ def _table(
 ) -> str:
     most = max((row.tokens or row.messages for row in rows), default=0) or 1
     heads = ("", "", "Sessions", "Turns", messages, "Tokens read", "Tokens written", "Cost")
-    less = (2, 4, 6)
     lines = (
         (
             _name(row.name),
@@ -323,7 +321,7 @@ def _table(
         )
         for row in rows[:_MOST_ROWS]
     )
-    return _section(title, heads, lines, len(rows), less, fold)
+    return _section(title, heads, lines, len(rows), (2, 4, 6), fold)
 
 
 def _counts(title: str, counts: Sequence[NamedCount], what: str, fold: str = "turn") -> str:

@@ -24,7 +24,7 @@ from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.entries import IMPORTED, Line, Span, window
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
-from mindstone_tui.core.interchange.describe import Trust
+from mindstone_tui.core.interchange import describe, write_entries
 from mindstone_tui.core.interchange.discover import SessionFile, keeps_its_own
 from mindstone_tui.core.interchange.import_session import (
     HowTakenOver,
@@ -32,7 +32,6 @@ from mindstone_tui.core.interchange.import_session import (
     import_each,
     import_file,
 )
-from mindstone_tui.core.interchange.write_entries import Index
 from mindstone_tui.core.library.find import Progress, bring_up_to_date
 from mindstone_tui.core.library.lease import Lease, SharedLease
 from mindstone_tui.core.library.profile import keep_profile, read_profile, stored_profile, take_next
@@ -323,7 +322,7 @@ class Importer:
         self._home = home
         self._settings = settings
         self._origin = origin
-        self._trust = Trust(believes=partial(keeps_its_own, environ), folder=project)
+        self._trust = describe.Trust(believes=partial(keeps_its_own, environ), folder=project)
         self._progress = progress
         self._on_busy = on_busy
         self._embedder = embedding.open_embedder(settings.recall.embedder)
@@ -419,7 +418,7 @@ class Importer:
 
             asyncio.run(lease.take(wait=True, on_wait=lambda: self._on_busy(lease.key)))
 
-    def _follow(self, transcript: Transcript) -> Index:
+    def _follow(self, transcript: Transcript) -> write_entries.Index:
         """What takes in the lines of a session as they are written."""
         self._uptake = _Uptake(transcript, RecallIndex.of(transcript.places, self._embedder))
         return self._uptake.take

@@ -4,16 +4,13 @@ What is tried is started for that moment, and nothing of it is offered to a mode
 what it sees, and a person allows what runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from mindstone_tui.core import disk, errors, text, values
-from mindstone_tui.core.config import load
-from mindstone_tui.core.config.edit import toml_value
+from mindstone_tui.core.config import edit, load
 from mindstone_tui.core.config.load import SERVERS, server_of, store
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.interchange.json_edit import without_extras
@@ -143,4 +140,4 @@ async def try_server(
 
 
 def _keep(places: Places, servers: Mapping[str, McpServerSettings]) -> Path:
-    return store(places, SERVERS, toml_value(servers))
+    return store(places, SERVERS, edit.toml_value(servers))

@@ -5,8 +5,6 @@ has none of the caller's streams, and ends by itself a few seconds after there i
 do, or when its home is gone. How far it is stands in a file beside the lock.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """Vectors that follow: how many are missing, who makes them, and leaving them to a worker."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -6,8 +6,6 @@ goes on where it stood. Files that were there before the first watch are left al
 change; taking over old ones is what `mindstone import` is for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -28,8 +26,7 @@ from mindstone_tui.core.diagnostics import note, record
 from mindstone_tui.core.disk import REAL, ensure_folder, read_stored, replace_file
 from mindstone_tui.core.entries import IMPORTED
 from mindstone_tui.core.errors import MindstoneError, NotASession
-from mindstone_tui.core.interchange import discover, import_session
-from mindstone_tui.core.interchange.attach import is_attached
+from mindstone_tui.core.interchange import attach, discover, import_session
 from mindstone_tui.core.interchange.describe import Trust
 from mindstone_tui.core.interchange.formats import Format, format_of, formats
 from mindstone_tui.core.interchange.read_bytes import open_file
@@ -314,7 +311,7 @@ def state_file(home: Places) -> Path:
 
 def is_wanted(home: Places) -> bool:
     """Whether the resident is to follow folders: while a program is attached, and only then."""
-    return is_attached(home) and state_file(home).exists()
+    return attach.is_attached(home) and state_file(home).exists()
 
 
 def begin(home: Places, environ: Mapping[str, str]) -> None:

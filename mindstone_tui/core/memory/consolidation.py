@@ -6,8 +6,6 @@ Tool results are not material: what a file or a page claims is nobody's decision
 was imported: it was said to another program.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final, Literal
@@ -222,7 +220,11 @@ def findings_in(passages: extract.Passages) -> list[ReviewFinding]:
         for passage in passages
         if passage.speaker != "tool"
         for said in (" ".join(one.text.split()) for one in sentences.prose(passage.words))
-        if _is_lesson(said)
+        if bool(_LESSON.search(said))
+        and not said.endswith("?")
+        and len(said.split()) >= _LEAST_LESSON
+        and not cold_start(said)
+        and not _ASKS.search(said)
     )
     return sorted([*found, *lessons], key=lambda one: one.sources)
 
@@ -230,16 +232,6 @@ def findings_in(passages: extract.Passages) -> list[ReviewFinding]:
 def _with_old(one: statement.Statement) -> str:
     old = " ".join(one.old.split())
     return f"{one.words} (It corrects: {sentences.shortened(old, 200)})" if old else one.words
-
-
-def _is_lesson(said: str) -> bool:
-    return (
-        bool(_LESSON.search(said))
-        and not said.endswith("?")
-        and len(said.split()) >= _LEAST_LESSON
-        and not cold_start(said)
-        and not _ASKS.search(said)
-    )
 
 
 def _name(sentence: str) -> str:
@@ -263,9 +255,7 @@ def _fresh(found: Sequence[ReviewFinding], known: Sequence[str]) -> tuple[list[R
 def alike(one: str, other: str) -> bool:
     """Whether two texts share most of their words."""
     words, others = set(extract.folded(one).split()), set(extract.folded(other).split())
-    if not words or not others:
-        return False
-    return len(words & others) / len(words | others) >= ALIKE
+    return bool(words and others) and len(words & others) / len(words | others) >= ALIKE
 
 
 def say_the_same(one: str, other: str) -> bool:
@@ -331,8 +321,7 @@ def _tightened(one: Shelved) -> Merge | None:
         (len(replaced), "replaced by a later line"),
     )
     told = ", ".join(f"{plural(number, 'line')} {how}" for number, how in counted if number)
-    why = f"{one.file} is long: {told}"
-    return Merge(files=(one.file,), text=render(memory), why=why)
+    return Merge(files=(one.file,), text=render(memory), why=f"{one.file} is long: {told}")
 
 
 def _said_again(lines: Sequence[str]) -> dict[int, str]:
@@ -357,5 +346,4 @@ def _replaced(lines: Sequence[str]) -> set[int]:
         if len(line.split()) >= _TELLING
     ]
     settled = register.settle(said)
-    retired = {one.line for one in settled.retired}
-    return retired - {one.line for one in settled.standing}
+    return {one.line for one in settled.retired} - {one.line for one in settled.standing}

@@ -13,8 +13,6 @@ Values are plain text, numbers, true or false, or JSON where they start with `"`
 this version does not know are kept when it writes the file again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re
@@ -254,7 +252,6 @@ class Resonance(Part):
 
 def resonance(memory: Memory, likeness: float, now: datetime) -> Resonance:
     """Weigh a memory; a prevented mistake counts three times a mere use."""
-    use = 0.02 * math.log1p(memory.hits + 3 * memory.prevented)
     half_life = max(memory.half_life_days, 0.01)
     fading = 1.0 if memory.evergreen else 0.5 ** min(1_000.0, age_days(memory, now) / half_life)
     parts = {
@@ -262,7 +259,7 @@ def resonance(memory: Memory, likeness: float, now: datetime) -> Resonance:
         "kind": KIND_WEIGHT[memory.kind][0],
         "critical": CRITICAL * memory.critical,
         "evergreen": EVERGREEN * memory.evergreen,
-        "use": min(MOST_USE, use),
+        "use": min(MOST_USE, 0.02 * math.log1p(memory.hits + 3 * memory.prevented)),
         "age": RECENT * fading,
     }
     return Resonance(total=min(1.0, sum(parts.values())), parts=parts)
@@ -378,8 +375,7 @@ def index(shelf: Shelf, budget: int, count: Count) -> Rendered:
     if not live:
         return Rendered()
     files = tuple(one.file for one in live)
-    whole = index_text(shelf).strip()
-    if count(whole) <= budget:
+    if count(whole := index_text(shelf).strip()) <= budget:
         return Rendered(text=whole, files=files)
     names = [f"- {one.memory.name} ({one.file})" for one in live]
     shown = len(names)

@@ -1,7 +1,5 @@
 """Notes: written at the moment something became clear, readable without anything around them."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -85,10 +83,9 @@ def cold_start(text: str) -> str:
 
 def parse(text: str, *, by: str = "model") -> tuple[NoteTaken, ...]:
     """Notes from lines of the form `category | importance | text`; other lines are no notes."""
-    found = (digest.NOTE.match(line.strip()) for line in text.splitlines())
     return tuple(
         take(match["category"], match["text"], match["importance"], by=by)
-        for match in found
+        for match in (digest.NOTE.match(line.strip()) for line in text.splitlines())
         if match and not cold_start(match["text"])
     )
 
@@ -110,8 +107,7 @@ def notes_of(lines: Iterable[Line]) -> tuple[Note, ...]:
     """
     found: dict[str, Note] = {}
     for line in lines:
-        entry = line.entry
-        if isinstance(entry, NoteTaken):
+        if isinstance(entry := line.entry, NoteTaken):
             found.pop(entry.text, None)
             fields = msgspec.structs.asdict(entry)
             found[entry.text] = Note(**fields, seq=line.seq, turn=line.turn, ts=line.ts)
@@ -213,8 +209,7 @@ def write_journal(
 ) -> Path:
     """Add what a consolidation found to the journal of its day."""
     path = places.journals / f"{at:%Y-%m-%d}.md"
-    text = _markdown(f"{at:%H:%M} · {session}", parts)
-    add(path, text, f"# Journal of {at:%Y-%m-%d}\n")
+    add(path, _markdown(f"{at:%H:%M} · {session}", parts), f"# Journal of {at:%Y-%m-%d}\n")
     return path
 
 

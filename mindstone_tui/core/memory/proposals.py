@@ -5,8 +5,6 @@ decision is recorded first and applied after; applying is safe to repeat, so a c
 costs nothing.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Sequence
@@ -234,17 +232,15 @@ def propose_text(
     warnings: Sequence[str] | None = None,
 ) -> Proposal:
     """A change of a whole file: a merged memory, or a line for USER.md."""
-    before = current_text(places, path)
     found = tuple(warnings) if warnings is not None else cautions(after)
-    shown = "; ".join(filter(None, [why, f"CAUTION: holds {', '.join(found)}" if found else ""]))
     entry = MemoryProposed(
         proposal=proposal,
         path=path,
-        before=before,
+        before=current_text(places, path),
         after=after,
         sources=tuple(sources),
         by=by,
-        why=shown,
+        why="; ".join(filter(None, [why, f"CAUTION: holds {', '.join(found)}" if found else ""])),
     )
     return Proposal(entry=entry, diff=diff(entry), cautions=found)
 
@@ -320,8 +316,7 @@ def decide(
             f"The proposal {entry.proposal} is stale: {entry.path} changed since it was made.",
             "Propose it again, against the file as it is now.",
         )
-    found = cautions(text)
-    if found and not knowingly:
+    if (found := cautions(text)) and not knowingly:
         raise ContinuityError(
             f"This would remember {', '.join(found)}.",
             f"Edit it, or confirm it as it is: /memory approve! {entry.proposal}.",
@@ -364,8 +359,7 @@ def proposals_of(lines: Iterable[entries.Line]) -> dict[str, ProposalState]:
     """Every proposal among these lines with what became of it, oldest first."""
     found: dict[str, ProposalState] = {}
     for line in lines:
-        entry = line.entry
-        if isinstance(entry, MemoryProposed):
+        if isinstance(entry := line.entry, MemoryProposed):
             found[entry.proposal] = ProposalState(entry=entry, seq=line.seq, since=line.ts)
         elif isinstance(entry, MemoryDecided) and (known := found.get(entry.proposal)):
             # Of two people at once the first counts; what was undone is undone.

@@ -1,7 +1,5 @@
 """A model's name taken apart: who is asked, under which name, at which address, with which key."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping
@@ -172,9 +170,7 @@ def _provider_of(name: str, settings: ModelSettings) -> tuple[str, str]:
     """Split `provider/model`; a bare name is looked up, or asked at the user's own address."""
     provider, slash, bare = name.partition("/")
     if slash and provider and bare:
-        if provider == "ollama":
-            return provider, f"ollama_chat/{bare}"
-        return provider, name
+        return provider, f"ollama_chat/{bare}" if provider == "ollama" else name
     if not slash and (listing := look_up(name)) is not None and listing.provider:
         return listing.provider, f"{listing.provider}/{name}"
     if not slash and name and settings.base_url:

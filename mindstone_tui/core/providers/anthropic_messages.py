@@ -1,7 +1,5 @@
 """Anthropic's messages: instructions apart, roles in turn, content in blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 

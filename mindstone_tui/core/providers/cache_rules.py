@@ -5,8 +5,6 @@ too long ago and nothing in front changed. Nobody promises a hit; what was repor
 believed first. The rules say what to expect where nothing went wrong, and so what did.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import msgspec

@@ -4,8 +4,6 @@ The facts come from the list that ships inside litellm, read as a file: litellm 
 imported. What is not in it is unknown, and stays so.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from pathlib import Path

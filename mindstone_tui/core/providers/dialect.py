@@ -4,8 +4,6 @@ A dialect turns a request into a call and each event of the answer into chunks o
 which one translator reads for all of them.
 """
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ Nothing but loopback addresses is ever tried, with short patience and bounded an
 server says how large the window of a loaded model really is, a session plans for that.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ipaddress
@@ -123,10 +121,9 @@ def is_loopback(url: str) -> bool:
 def _ollama(root: str, patience: float) -> list[FoundModel] | None:
     if (listed := _get(root, "/api/tags", patience)) is None:
         return None
-    running = _get(root, "/api/ps", patience) or {}
     windows = {
         str(each.get("name")): _whole(each.get("context_length"))
-        for each in _objects(running, "models")
+        for each in _objects(_get(root, "/api/ps", patience) or {}, "models")
     }
     return [
         FoundModel(name=f"ollama/{name}", window=windows.get(name), loaded=name in windows)

@@ -4,8 +4,6 @@ Decided from the kind of error, the status and the message alone, so that it can
 recorded ones. The provider's own words are quoted, on one line, bounded, and without the key.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Mapping

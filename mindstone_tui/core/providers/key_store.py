@@ -4,8 +4,6 @@ The file has a line for every key; where the keyring holds the key itself, a sig
 keyring that refuses is not asked again for a while, because each time may open a window.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import time

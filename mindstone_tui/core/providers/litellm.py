@@ -194,8 +194,7 @@ async def _next(chunks: AsyncIterator[object]) -> object | None:
 
 async def _close(stream: object) -> None:
     """Give the connection back, whatever state the stream is in."""
-    close = field(stream, "aclose")
-    if callable(close):
+    if callable(close := field(stream, "aclose")):
         # A broken stream may fail to close; it is gone either way.
         with contextlib.suppress(Exception):
             await close()

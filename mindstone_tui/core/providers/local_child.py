@@ -10,8 +10,6 @@ ends, so does the process.
     {"stop": 1}                  ends an answer, or the reading of its prompt
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os
@@ -68,10 +66,7 @@ def _listen(asked: queue.SimpleQueue[dict[str, Any]], stopped: set[int]) -> None
     """Pass requests on; the end of the input is the end of the process, even in mid-answer."""
     for line in sys.stdin:
         message = json.loads(line)
-        if "stop" in message:
-            stopped.add(message["stop"])
-        else:
-            asked.put(message)
+        stopped.add(message["stop"]) if "stop" in message else asked.put(message)
     os._exit(0)
 
 

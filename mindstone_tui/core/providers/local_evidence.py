@@ -8,8 +8,6 @@ may still be wrong; what does not pass is not shown. English questions only: oth
 opinion.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -81,8 +79,7 @@ def unnamed_things(notes: Sequence[str], question: str) -> list[str]:
     """
     if _says("yes or no").match(question) or language_of(question) != ENGLISH:
         return []
-    told = fold(" ".join(notes))
-    known = {root(word) for word in plain_words(told)}
+    known = {root(word) for word in plain_words(fold(" ".join(notes)))}
     things: list[str] = []
     for found in _SPOKEN_OF.finditer(question):
         words = [word for word in found.group("words").split() if word.lower() not in stopwords()]

@@ -5,8 +5,6 @@ registry, where others packed them. Whoever brings it, every piece and the whole
 hashes that stand in `local_models.json`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable

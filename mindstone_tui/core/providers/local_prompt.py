@@ -6,8 +6,6 @@ prompt of the next turn begins exactly as this one ended and need not be read ag
 as it comes, and one that begins to turn in a circle is noticed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,8 +16,7 @@ import msgspec
 from mindstone_tui.core import bounded_json, patterns, values
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
 from mindstone_tui.core.language.lists import expression
-from mindstone_tui.core.providers.base import Options
-from mindstone_tui.core.providers.dialect import wishes
+from mindstone_tui.core.providers import base, dialect
 from mindstone_tui.core.providers.guide import provider as guide
 from mindstone_tui.core.providers.local_evidence import NOTHING_SAYS_SO, bears_out, unnamed_things
 from mindstone_tui.core.providers.local_models import LocalModel
@@ -53,7 +50,7 @@ def _says(what: str) -> re.Pattern[str]:
     return expression(Path(__file__).with_suffix(".txt"), what)
 
 
-def body_of(request: Request, options: Options, model: LocalModel) -> dict[str, Any]:
+def body_of(request: Request, options: base.Options, model: LocalModel) -> dict[str, Any]:
     """The request as the model's process takes it, with the schema that the reply must follow."""
     tools = offered(request.tools) if model.tools and not options.purpose else []
     messages = _conversation(request, model, as_json=bool(tools))
@@ -69,7 +66,7 @@ def body_of(request: Request, options: Options, model: LocalModel) -> dict[str, 
         "return_progress": True,
         "max_tokens": min(options.max_tokens, model.max_output),
         "temperature": 0.0 if options.temperature is None else options.temperature,
-        **{name: value for name, value in wishes(options).items() if value is not None},
+        **{name: value for name, value in dialect.wishes(options).items() if value is not None},
         "repeat_penalty": 1.0 if model.tools else 1.1,
         "cache_prompt": True,
         "chat_template_kwargs": {"enable_thinking": False},

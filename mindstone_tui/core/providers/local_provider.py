@@ -288,8 +288,7 @@ class LocalProvider(msgspec.Struct, dict=True, eq=False):
         answer = _Answer(call_id, as_json="response_format" in body, check=check)
         for attempt in range(_ATTEMPTS):
             try:
-                asked = self._ask(answer, body, options)
-                async with contextlib.aclosing(asked) as deltas:
+                async with contextlib.aclosing(self._ask(answer, body, options)) as deltas:
                     async for delta in deltas:
                         yield delta
                 return
@@ -446,7 +445,6 @@ class _Answer:
             return body
         if not said:
             return body
-        begun = {"role": "assistant", "content": said}
         # A schema is about whole replies; this one is begun, and in its text by now.
         rest = {key: value for key, value in body.items() if key != "response_format"}
-        return {**rest, "messages": [*body["messages"], begun]}
+        return {**rest, "messages": [*body["messages"], {"role": "assistant", "content": said}]}

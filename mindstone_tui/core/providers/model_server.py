@@ -5,8 +5,6 @@ twice; after the first delta a broken stream is an error. How one attempt is mad
 who know a way: litellm, or our own over plain HTTP.
 """
 
-from __future__ import annotations
-
 import abc
 import asyncio
 import contextlib

@@ -1,14 +1,11 @@
 """Ollama's own chat: one JSON object a line, arguments as objects, the window in each request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mindstone_tui.core import bounded_json, entries
-from mindstone_tui.core.providers import dialect
+from mindstone_tui.core.providers import base, dialect
 from mindstone_tui.core.providers.address import Address
-from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.http import HttpCall, JsonLines
 from mindstone_tui.core.providers.litellm import messages_for
 from mindstone_tui.core.providers.openai_chat import bearer
@@ -18,7 +15,7 @@ _OPENED: Final = "<think>"
 _CLOSED: Final = "</think>"
 
 
-def call(request: entries.Request, options: Options, address: Address) -> HttpCall:
+def call(request: entries.Request, options: base.Options, address: Address) -> HttpCall:
     """The request in this format."""
     sampling = {
         "num_predict": options.max_tokens,

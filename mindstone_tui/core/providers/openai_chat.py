@@ -1,7 +1,5 @@
 """OpenAI's chat completions, and the many servers that speak them with an accent."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

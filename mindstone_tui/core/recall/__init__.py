@@ -1,7 +1,5 @@
 """Finding what was said before: passages, their words and their meaning, ranked and explained."""
 
-from __future__ import annotations
-
 import os
 
 

@@ -4,8 +4,6 @@ Passages say what was said; this says what was done, so that it can be asked for
 command that failed, the one that worked, who touched a file.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -6,8 +6,6 @@ the newest is in force, unless the question is after what was so before. Whether
 about it at all is decided before anything is quoted. Everything here is pure.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache

@@ -105,8 +105,7 @@ class AskedWords(msgspec.Struct, frozen=True):
     def missing(self, passages: Iterable[str]) -> float:
         """The share of what was asked for that none of these passages comes near to."""
         rows = [self.nearness[each].tolist() for each in passages if each in self.nearness]
-        best = map(max, zip(*rows, strict=True))
-        weighed = zip(best, self.weights.tolist(), strict=False)
+        weighed = zip(map(max, zip(*rows, strict=True)), self.weights.tolist(), strict=False)
         return sum((weight for near, weight in weighed if near < tuned.UNRELATED), 0.0)
 
 
@@ -408,8 +407,7 @@ class Gatherer:
             look.length = look.length or sum(map(len, texts)) / len(texts)
             for row, _, _, passage in found:
                 if row in signals.words:
-                    more = score_repeated(matches, row, passage.text, look.length)
-                    signals.words[row] += more
+                    signals.words[row] += score_repeated(matches, row, passage.text, look.length)
             gained = score_common(matches.common, texts, look.length)
             for (row, _, _, _), extra in zip(found, gained, strict=True):
                 signals.words[row] = signals.words.get(row, 0.0) + extra

@@ -1,7 +1,5 @@
 """The words of a session's newest lines go into its index: read from the file, or as they come."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 
 from mindstone_tui.core.entries import Line, actions, standings, window

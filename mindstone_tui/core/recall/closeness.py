@@ -77,8 +77,7 @@ def asked_tokens(encoded: Encoded, rarity: Callable[[str], float]) -> AskedToken
     chosen = [at for _, places in telling for at in places]
     weights = [rarity(word) / len(places) for word, places in telling for _ in places]
     sizes = [len(places) for _, places in telling]
-    vectors = encoded.token_vectors[chosen, :TOKEN_BITS]
-    tables, unit = _tables(vectors)
+    tables, unit = _tables(encoded.token_vectors[chosen, :TOKEN_BITS])
     return AskedTokens(
         tables,
         unit,

@@ -4,8 +4,6 @@ Such questions name no subject to look for; what was said in order answers them.
 line of brief quotations, every one with its line. Everything here is pure.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from datetime import date, timedelta

@@ -6,8 +6,6 @@ one, and as soon as whoever started it is gone. It answers on its standard strea
 else; each message is a length and msgpack.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

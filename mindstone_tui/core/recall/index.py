@@ -516,10 +516,9 @@ def rarities(
 
     def work() -> dict[str, tuple[str, float]]:
         lexicon, passages = index._gatherer.lexicon, index._gatherer.passages()
-        meant = {word: lexicon.spelt(word, counts) for word in words}
         return {
             word: (spelt or word, lexicon.rarity(spelt, passages) if spelt else 0.0)
-            for word, spelt in meant.items()
+            for word, spelt in {word: lexicon.spelt(word, counts) for word in words}.items()
         }
 
     return index._guarded(work)

@@ -1,7 +1,5 @@
 """Auto recall before a turn, in pure steps: whether to ask, what for, what fits, how it reads."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
@@ -83,9 +81,7 @@ def in_short(message: str) -> str:
 
     Who pastes a whole log says before it or after it what it is about.
     """
-    if len(message) <= 2 * _READ:
-        return message
-    return f"{message[:_READ]}\n{message[-_READ:]}"
+    return message if len(message) <= 2 * _READ else f"{message[:_READ]}\n{message[-_READ:]}"
 
 
 def queries(message: str, recent: Sequence[str]) -> tuple[str, ...]:
@@ -187,8 +183,7 @@ def fill(
     left = room
     for hit in hits:
         text = render(hit, session, origin)
-        tokens = count(text)
-        if tokens <= left:
+        if (tokens := count(text)) <= left:
             chosen.append(Injected(hit, text, tokens, imported_from(hit.passage, origin)))
             left -= tokens
     return chosen

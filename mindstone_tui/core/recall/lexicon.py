@@ -4,8 +4,6 @@ Scores are worked out here instead of by FTS5's own `bm25()`: that one, like its
 looks at every passage of the library, however small the part that is asked about.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -203,8 +201,7 @@ class Lexicon:
     ) -> dict[int, float]:
         """What the words that passages have are worth, once each, and how long the best are."""
         earned = {row: sum(rarities[start] for start in starts) for row, starts in held.items()}
-        best = sorted(earned, key=lambda row: (-earned[row], -row))[:_MEASURED]
-        lengths = self._lengths(best)
+        lengths = self._lengths(sorted(earned, key=lambda row: (-earned[row], -row))[:_MEASURED])
         usual = sum(lengths.values()) / max(len(lengths), 1)
         for row, length in lengths.items():
             earned[row] *= (_K1 + 1) / (1 + _K1 * (1 - _B + _B * length / usual))

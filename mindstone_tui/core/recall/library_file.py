@@ -6,8 +6,6 @@ is a cache: deleted, it comes back from the transcripts. Any process may write i
 that are short, while others read.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """A question as ranking sees it: its words, whom and when it means, and what it looks for."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

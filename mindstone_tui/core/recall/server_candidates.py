@@ -5,8 +5,6 @@ here, by the same measures as for a session's own index, except that a word is a
 all sessions together.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
@@ -128,8 +126,7 @@ def _gather(
     by_meaning = (
         store.by_meaning(model, numbers, bounds, tuned.FROM_MEANING) if asked is not None else []
     )
-    chosen = list(dict.fromkeys(in_turn(by_words, by_meaning)))
-    found = _read(store, chosen, allowed)
+    found = _read(store, list(dict.fromkeys(in_turn(by_words, by_meaning))), allowed)
     words = _words(found, rarity, stemmer)
     meaning, near = _meaning(store, lexicon, asked, model, [place for place, _, _ in found])
     sessions: dict[str, list[ranking.Candidate]] = {}

@@ -5,8 +5,6 @@ of what was asked for than chance does, the more so the less was asked; and it m
 person that the question is about. Everything here is pure.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Collection, Iterable, Sequence

@@ -9,8 +9,6 @@ to a text: where the same text stands in the library, it gets the vector that wa
 old file is read and left alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json
@@ -136,12 +134,11 @@ class Tables:
             found += 1
             digest.update(content)
             states.add(PENDING if languages and other in (PENDING, NOT_READ) else vector)
-        vectors = "failed" if FAILED in states else "pending" if PENDING in states else "stored"
         return window.Receipt(
             turn=passages[0].turn if passages else 0,
             passages=found,
             digest=digest.hexdigest() if found else "",
-            vectors=vectors,
+            vectors="failed" if FAILED in states else "pending" if PENDING in states else "stored",
         )
 
     def _is_indexed(self, content: bytes, row: int) -> bool:
@@ -449,8 +446,7 @@ class Tables:
 
 def count_waiting(*, languages: bool) -> str:
     """The statement that counts passages which wait for a vector, those for many languages too."""
-    lacking = _lacks(languages=languages)
-    return f"select count(*) from passages where owner = :owner and {lacking}"
+    return "select count(*) from passages where owner = :owner and " + _lacks(languages=languages)
 
 
 def waiting_owners(*, languages: bool, most: int) -> str:

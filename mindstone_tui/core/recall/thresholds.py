@@ -5,8 +5,6 @@ wrote that down. Whoever changes a number measures again (`tests/bench/bench_rec
 `tests/bench/bench_languages.py`) and writes down here what came out.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 from typing import Final
 

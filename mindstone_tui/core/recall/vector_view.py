@@ -147,8 +147,7 @@ class VectorView:
         """The mean cosine, as far as the signs of some tell it."""
         if self._ordinary is None:
             spread = np.linspace(0, self._count - 1, min(_BACKGROUND, self._count))
-            bits = self._bits(spread.astype(np.intp))
-            self._ordinary = bits.mean(axis=0)
+            self._ordinary = self._bits(spread.astype(np.intp)).mean(axis=0)
         # A product with ±1 is twice the product with 0 and 1, less the plain sum.
         product = 2 * float(self._ordinary @ asked) - float(asked.sum())
         return product / float(np.sqrt(self._dims * 2 / np.pi))

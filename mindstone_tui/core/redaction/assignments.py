@@ -4,8 +4,6 @@ The name alone blackens nothing. It says what kind of secret to expect, the way 
 where its value begins and ends, and the value must look the part.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

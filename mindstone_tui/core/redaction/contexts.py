@@ -1,7 +1,5 @@
 """Secrets known by where they stand: in an address, a header, a login, a command, a private key."""
 
-from __future__ import annotations
-
 import re
 from base64 import b64decode
 from collections.abc import Callable

@@ -10,8 +10,6 @@ stands at the edge of a word. Open-ended runs are over one class of characters, 
 a literal outside that class, so a hostile text cannot slow a pattern down.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property

@@ -5,8 +5,6 @@ still become a secret is held back until the text goes on. And it looks for secr
 by their value: our own keys, and what the environment calls a secret.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from bisect import bisect_left

@@ -9,8 +9,6 @@ Of a name, the last words decide. "authoredDate", "keyboard", "token_count" and 
 secret although a telling word is in each of them; "DB_PASSWORD_PROD" and "x-api-key" do.
 """
 
-from __future__ import annotations
-
 import re
 from enum import IntEnum
 from functools import lru_cache

@@ -5,8 +5,6 @@ user's corrections survive, would something outdated or never said be taken for 
 explained why. The probes are deterministic; a model, where one is given, is asked on top.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
@@ -202,9 +200,7 @@ async def compare(
     comparing: Comparing,
 ) -> Comparison:
     """Rehearse the session in each mode and put every probe to what is left of it."""
-    done = []
-    for mode, own in settings.items():
-        done.append(await _in_mode(mode, source, own, probes, comparing))
+    done = [await _in_mode(mode, source, own, probes, comparing) for mode, own in settings.items()]
     return Comparison(
         session=str(source.places.key),
         window=next(iter(settings.values())).context.window or ASSUMED_WINDOW,
@@ -304,9 +300,8 @@ def _measures(answers: Sequence[ProbeAnswer]) -> dict[str, Share]:
 async def _judge(ask: Ask, held: rehearsal.Rehearsal, here: Sequence[AnswerPiece]) -> Judged:
     """Let a model compare what history answers with what the window answers."""
     lines = [line for line in held.sketch.lines if line.role in ("user", "assistant")]
-    original = as_text(passages_of(lines))[-_JUDGED_CHARS:]
     left = "\n\n".join(piece.text for piece in here if not piece.tool)[-_JUDGED_CHARS:]
-    return await judge(ask, original, left)
+    return await judge(ask, as_text(passages_of(lines))[-_JUDGED_CHARS:], left)
 
 
 def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[ComparisonProbe, ...]:

@@ -4,8 +4,6 @@ What-if needs a transcript it may write decisions into and a history to fold the
 not touch a file for it. A sketch is both. It is dropped when the question is answered.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import takewhile

@@ -219,8 +219,7 @@ class Replay:
 
     def command(self, line: str, *, how: str = "", seen: float = 0.0, writing: float = 0.0) -> None:
         """No command runs in a recording."""
-        told = f"{line}: {_RECORDING}"
-        self._asides.append(ev.CommandPrinted(command=line, text=told, ok=False))
+        self._asides.append(ev.CommandPrinted(command=line, text=f"{line}: {_RECORDING}", ok=False))
         self._asides.append(ev.CommandEnded(command=line, ok=False))
         self._changed.set()
 

@@ -1,7 +1,5 @@
 """A rehearsal while it is held: each line is said again, done again, or left to the planners."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib
@@ -319,8 +317,7 @@ class Rehearsal:
         target = self._target()
         room = int((target.window or ASSUMED_WINDOW) * self._settings.budget.memory_injection / 100)
         try:
-            expected = room if self.recollection.on else 0
-            await plan.make_room(self.window, target, expected=expected)
+            await plan.make_room(self.window, target, expected=room if self.recollection.on else 0)
         except errors.WindowError:
             return  # the request itself says so in a moment
         vacancy = vacancy_beside(self.window.fold, room, self._count)
@@ -328,8 +325,7 @@ class Rehearsal:
             self._tail = (self.window.record(injected, line.turn).seq,)
         turns = {each.turn for each in injected.passages} if injected else set()
         for reference in self._references.get(line.turn, ()):
-            place = self._find(reference, turns)
-            self.resolved.append(Resolved(reference=reference, place=place))
+            self.resolved.append(Resolved(reference=reference, place=self._find(reference, turns)))
 
     def _find(self, reference: Reference, recalled: set[int]) -> Place:
         """Where the source of a reference stands now."""

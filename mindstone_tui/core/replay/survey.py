@@ -3,8 +3,6 @@
 Read once, from the transcript alone; what is kept is a few numbers a mark.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import Final, Literal, get_args

@@ -1,7 +1,5 @@
 """Proof that every request ever sent can be rebuilt, byte for byte."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ The settings as they are and the settings asked for are rehearsed over one histo
 and nothing is written. Where requests were recorded, what really happened stands beside them.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

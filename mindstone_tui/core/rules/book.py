@@ -4,8 +4,6 @@ Each rule is an entry of the session in which it was set, which proves it; this 
 session, verb and hook reads, in one look. A rule is retired, never deleted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,9 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core import disk, errors, paths, transcript, values
-from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import RuleRetired, RuleSet
-from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries import Line, derived, provenance
 from mindstone_tui.core.rules.checks import Deed, RuleCheck, Verdict, verdict_of
 from mindstone_tui.core.rules.grammar import compile_rule
 
@@ -162,7 +158,7 @@ class RuleBook:
             os.close(lock)
 
 
-def rule_of(entry: RuleSet, line: Line, number: int) -> StandingRule:
+def rule_of(entry: derived.RuleSet, line: Line, number: int) -> StandingRule:
     """A rule as the line that sets it tells it; what can be checked of it is compiled."""
     return StandingRule(
         number=number,
@@ -182,13 +178,12 @@ def with_those_in(lines: Iterable[Line], rules: Sequence[StandingRule]) -> list[
     numbered: dict[int, int] = {}
     for line in lines:
         match line.entry:
-            case RuleSet() as one if not (line.parent or is_imported(line)):
-                said = one.source if one.source >= 0 else line.seq
-                place = (line.session, said, one.words)
+            case derived.RuleSet() as one if not (line.parent or provenance.is_imported(line)):
+                place = (line.session, one.source if one.source >= 0 else line.seq, one.words)
                 known = [at for at, r in enumerate(found) if (r.session, r.line, r.words) == place]
                 numbered[one.number] = known[0] if known else len(found)
                 found += [] if known else [rule_of(one, line, len(found) + 1)]
-            case RuleRetired(number=number) if number in numbered:
+            case derived.RuleRetired(number=number) if number in numbered:
                 at = numbered[number]
                 found[at] = msgspec.structs.replace(found[at], retired=found[at].retired or line.ts)
     return found

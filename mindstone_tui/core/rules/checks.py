@@ -5,8 +5,6 @@ script that was written before, cannot be seen: a command that could be the forb
 about, and everything else is let be.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shlex
@@ -295,8 +293,7 @@ def _lies_in(path: str, places: Iterable[str]) -> bool:
     for place in places:
         wanted = [part for part in place.strip("/").split("/") if part]
         for at in range(len(parts) - len(wanted) + 1):
-            pieces = zip(wanted, parts[at:], strict=False)
-            if all(fnmatchcase(part, one) for one, part in pieces):
+            if all(fnmatchcase(part, one) for one, part in zip(wanted, parts[at:], strict=False)):
                 return True
     return False
 
@@ -305,8 +302,7 @@ def _may_hold(path: str, places: Iterable[str]) -> bool | None:
     """None, which is to be asked about, for a folder above one of these, or stars that may fit."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     wanted = (place.strip("/").split("/") for place in places)
-    fits = (all(map(fnmatchcase, each, parts)) for each in wanted)
-    return None if any(fits) else False
+    return None if any(all(map(fnmatchcase, each, parts)) for each in wanted) else False
 
 
 def _adds(wanted: Iterable[str], text: str) -> bool:

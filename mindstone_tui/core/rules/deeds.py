@@ -1,7 +1,5 @@
 """Deeds: what a call of any agent's tool would do, made from its name and its arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final

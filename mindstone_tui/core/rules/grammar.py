@@ -5,8 +5,6 @@ not, because what Fridays change would be lost. What is not compiled stays an in
 that nothing checks it.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator
@@ -325,11 +323,10 @@ def _acts() -> tuple[tuple[re.Pattern[str], str], ...]:
 @cache
 def _in_code() -> tuple[tuple[re.Pattern[str], str], ...]:
     """What has a name in code, with how it looks there."""
-    lines = (line.partition(" => ") for line in lists_in(_FILE)["code"])
     return tuple(
         # Flags for one alternative only, so that several can be joined.
         (re.compile(rf"(?:{name})\Z", re.IGNORECASE), _FLAGS.sub(r"(?\1:\2)", looks))
-        for name, _, looks in lines
+        for name, _, looks in (line.partition(" => ") for line in lists_in(_FILE)["code"])
     )
 
 

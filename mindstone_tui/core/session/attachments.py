@@ -4,8 +4,6 @@ The text of a file becomes part of the message, marked as data: so it is counted
 cleared of secrets like everything else that is said.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Putting a session together: the one place where the rooms are introduced to each other."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from functools import cached_property, partial
@@ -90,8 +88,7 @@ def assemble_or_fork(opening: Opening) -> SessionServices:
         if here_alone and fork.is_offline_fork(own):
             services = assemble(alone)
         else:
-            key = _fork_here(alone, own)
-            services = assemble(msgspec.structs.replace(alone, key=key))
+            services = assemble(msgspec.structs.replace(alone, key=_fork_here(alone, own)))
         services.greeting = (
             f"{error.what} Going on in a fork on this machine: {services.key}. It is put on the "
             "server by the first session that is opened once that answers."
@@ -269,9 +266,8 @@ class _Assembly:
 
     @cached_property
     def context(self) -> TurnContext:
-        chosen = self.window.fold.model_changed
         named = self.opening.model or self._model_of_left_turn()
-        model = named or session_model(chosen, self.settings.models)
+        model = named or session_model(self.window.fold.model_changed, self.settings.models)
         context = TurnContext(
             window=self.window,
             answering=Answering(

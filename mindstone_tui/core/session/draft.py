@@ -8,8 +8,6 @@ it is written; held back from every screen as well, so that nothing was ever sho
 not have.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -152,7 +152,6 @@ class Feature:
 
     def refused_command(self, name: str) -> MindstoneError | None:
         """Why a command that would be this feature's cannot be used now; None when it is none."""
-        del name
         return None
 
     def standing(self) -> SystemPrompt:
@@ -177,19 +176,16 @@ class Feature:
 
     def heard(self, line: Line, text: str) -> Sequence[Line]:
         """Look at a person's message before it is answered; the lines that were written for it."""
-        del line, text
         return ()
 
     async def bring(
         self, text: str, share: int, taken: int
     ) -> derived.MemoryDigested | derived.RecallInjected | None:
         """What the prompts of this turn end with, in `share` tokens of which some are taken."""
-        del text, share, taken
         return None
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
         """Do what is due after a turn; what is to be announced."""
-        del turn
         return ()
 
     def forget(self) -> None:
@@ -289,8 +285,7 @@ class Features:
         else:
             self._session.context.report_bug(error)
             why = f"{type(error).__name__}: {error}"
-        told = f"{feature.name} does not work here: {why}"
-        if told not in self._told:
+        if (told := f"{feature.name} does not work here: {why}") not in self._told:
             self._told.add(told)
             self._notices.append(Noticed(message=told, level="warning"))
 

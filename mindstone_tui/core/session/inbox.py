@@ -123,10 +123,7 @@ class Inbox:
     def put(self, item: Item, *, first: bool = False) -> None:
         """Ask for something, after everything else or before it."""
         self.idle.clear()
-        if first:
-            self._waiting.appendleft(item)
-        else:
-            self._waiting.append(item)
+        self._waiting.appendleft(item) if first else self._waiting.append(item)
         self._knock.set()
 
     async def take(self) -> Item:
@@ -234,8 +231,7 @@ class Outbox:
     def hand_back(self, said: SentMessage) -> None:
         """Return a message that no turn took in; a file holds it until it is sent again."""
         self._returned.append(said)
-        path = self.rescue()
-        self.emit(events.MessageReturned(text=said.text, path=str(path or "")))
+        self.emit(events.MessageReturned(text=said.text, path=str(self.rescue() or "")))
 
     def rescue(self) -> Path | None:
         """Put words that are not in history into a file; None if there is none, or no place."""

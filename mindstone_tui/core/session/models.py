@@ -1,7 +1,5 @@
 """The models of a session: those that could answer, the one that does, and who writes summaries."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 
@@ -11,8 +9,7 @@ from mindstone_tui.core import errors, paths, transcript
 from mindstone_tui.core.agent.answer import Gathering
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.config.settings import Settings
-from mindstone_tui.core.context import prompts
-from mindstone_tui.core.context.summary_call import Ask
+from mindstone_tui.core.context import prompts, summary_call
 from mindstone_tui.core.entries import Message, Request, Usage
 from mindstone_tui.core.entries.conversation import ModelFailed, SideRequestSent, UsageReported
 from mindstone_tui.core.providers import base, guide, registry
@@ -161,7 +158,7 @@ class SessionModels:
         self._context.position = position_in(self._history, name)
         return before
 
-    def aside(self, name: str) -> Ask | None:
+    def aside(self, name: str) -> summary_call.Ask | None:
         """Who writes summaries: the configured model, else the session's own; the guide cannot."""
         name = self._models.settings.summary or name
         if name == guide.GUIDE:

@@ -98,14 +98,13 @@ class Guest:
 
     def _tool(self, schema: ToolSchema) -> Tool:
         async def run(given: Mapping[str, object], context: ToolContext) -> ToolResult:
-            del given  # the client has them, word for word
+            # The client has what was given, word for word.
             try:
                 return await self._place(context.call)
             finally:
                 self._results.pop(context.call, None)
 
         def preview(given: Mapping[str, object], context: ToolContext) -> Preview:
-            del context
             shown = one_line(msgspec.json.encode(given).decode(), 300)
             return Preview(title=f"{schema.name} {shown} at the client")
 

@@ -5,8 +5,6 @@ it; the first one on disk holds, and every later one comes to nothing. Whoever e
 meanwhile is told who waits for what, since when, and how to answer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Callable
@@ -108,7 +106,7 @@ class SharedQuestions:
 
     def _as_it_counts_here(self, given: conversation.ToolAnswered, line: Line) -> Answer:
         """An answer; "until you leave" holds for this turn where we do not see them leave."""
-        answer = _answer_in(given)
+        answer = Answer(**{name: getattr(given, name) for name in Answer.__struct_fields__})
         elsewhere = line.id not in self._own or given.asked in self._for_turn
         if answer.keep == "session" and elsewhere:
             return msgspec.structs.replace(answer, keep="turn")
@@ -269,8 +267,7 @@ class SharedQuestions:
         if answer is not None:
             for question in found:
                 hand = self._context.by_hand(question.since)
-                given = msgspec.structs.replace(answer, asked=question.since, **hand)
-                give(question.call, given)
+                give(question.call, msgspec.structs.replace(answer, asked=question.since, **hand))
         return found
 
     def _who_was_first(self, mark: str) -> str:
@@ -293,8 +290,7 @@ class SharedQuestions:
         self._context.hand = (how or "stop", 0.0)
         no = Answer(allowed=False, why=why or "The person stopped it.", stops=True)
         for call, since in self._context.questions.waiting.items():
-            hand = self._context.by_hand(since)
-            give(call, msgspec.structs.replace(no, asked=since, **hand))
+            give(call, msgspec.structs.replace(no, asked=since, **self._context.by_hand(since)))
         self.answer_all(lease, give, no, "")
 
     async def have_lease(self, lease: Lease, catch_up: Callable[[], None], *, wait: bool) -> None:

@@ -4,8 +4,6 @@ A turn that has no end gets one. What had arrived of its answer becomes part of 
 answer that was interrupted. A call without a result gets one that says whether it had begun.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """One session as its features and surfaces see it, and what it does around a turn."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import tempfile
@@ -22,9 +20,7 @@ from mindstone_tui.core.entries import Line, Sampling
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
 from mindstone_tui.core.entries.window import BY_HAND, ModelChanged, Rewound
-from mindstone_tui.core.library.agent_files import Sources, resolve_reference
-from mindstone_tui.core.library.open_questions import OpenQuestion
-from mindstone_tui.core.library.vectors import progress_of
+from mindstone_tui.core.library import agent_files, open_questions, vectors
 from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
 from mindstone_tui.core.session.features import EndedTurn, Feature, Features, load_features
 from mindstone_tui.core.session.models import SessionModels
@@ -97,7 +93,7 @@ class SessionServices:
         """What the project's settings asked for and did not get, in a sentence."""
         self.on_vectors: Callable[[int], None] = lambda by_words: None
         """Hears how many passages are found by words only so far, while vectors are made."""
-        self.answer: Callable[[events.Answer | None, str], list[OpenQuestion]]
+        self.answer: Callable[[events.Answer | None, str], list[open_questions.OpenQuestion]]
         self.answer = lambda answer, mark: []
         """Answers what another program's turn waits with; the session's own, once there is one."""
         self._tidying: asyncio.Task[None] | None = None
@@ -121,12 +117,12 @@ class SessionServices:
 
     def refer(self, pointer: str) -> Line:
         """The line that a person means by an id, a number (`#42`), a call or a turn (`turn 7`)."""
-        return resolve_reference(pointer, self.history, self.context.window.fold)
+        return agent_files.resolve_reference(pointer, self.history, self.context.window.fold)
 
     @cached_property
-    def sources(self) -> Sources:
+    def sources(self) -> agent_files.Sources:
         """Where entries and memories are read whole by what points to them."""
-        return Sources(
+        return agent_files.Sources(
             self.home,
             self.key,
             self.context.settings.recall,
@@ -166,11 +162,11 @@ class SessionServices:
 
     def ready(self) -> events.SessionReady:
         """Who answers, and where history stands."""
-        info, outside = self.context.info, self.context.window.fold.state.outside
+        outside = self.context.window.fold.state.outside
         return events.SessionReady(
             session=str(self.key),
             model=self.context.model,
-            note=info.note,
+            note=self.context.info.note,
             turns=self.context.transcript.last_turn,
             entries=self.context.transcript.head.seq + 1,
             rewound=sum(one.last - one.first + 1 for one in outside.rewound),
@@ -323,7 +319,7 @@ class SessionServices:
 
     def _worker_makes_them(self) -> bool:
         """Whether the home's worker is at this very session."""
-        worker = progress_of(self.home)
+        worker = vectors.progress_of(self.home)
         return worker.running and worker.session == str(self.key)
 
     async def _tell_vectors(self) -> None:

@@ -147,8 +147,7 @@ class Session:
         """
         if self._closing:
             raise errors.UsageError("This session is closed.", "Open it again.")
-        paths = [each.path for each in attachments]
-        attached = attach(text, paths, self._context.transcript)
+        attached = attach(text, [each.path for each in attachments], self._context.transcript)
         shown = (*images, *attached.images)
         if untaken := self.not_taken(shown):
             self._emit(events.Noticed(message=untaken, level="warning"))

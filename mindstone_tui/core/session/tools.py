@@ -1,7 +1,5 @@
 """Tool servers from the user's settings: started before the first turn, pinned on first use."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping

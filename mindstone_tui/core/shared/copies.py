@@ -4,8 +4,6 @@ Reading never needs the server: it reads the copy. So whoever reads asks for wha
 goes on with what is there when nobody answers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterable

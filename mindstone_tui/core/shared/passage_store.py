@@ -5,8 +5,6 @@ stems of its words, and a vector where the server has pgvector. What is found is
 machine that asked, which ranks it as it ranks its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 

@@ -10,8 +10,6 @@ What can be asked is what a store of lines can do, and nothing else. The machine
 checks as it always does: whoever asks can append what must follow, and overwrite nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -7,8 +7,6 @@ looked at only when one of its words stands in the sentence, so an everyday sent
 nothing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache

@@ -5,8 +5,6 @@ a model may decide, promise or leave a question open; a tool settles nothing. Th
 gives the same statements, on every machine and whatever was said before.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator
 from functools import cache
@@ -226,8 +224,7 @@ def recognise_standing_instruction(text: str) -> StandingInstruction | None:
     for _, part in _ends(text):
         if _MARK.search(part):
             return StandingInstruction(_marked(part), "rule", "IMPORTANT")
-    said = recognise(Utterance(speaker="user", text=text[:_READ_FOR_RULES], line=0))
-    for one in said:
+    for one in recognise(Utterance(speaker="user", text=text[:_READ_FOR_RULES], line=0)):
         if _is_standing(one):
             return StandingInstruction(one.words, one.kind, one.form)
     return None

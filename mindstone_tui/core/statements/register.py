@@ -7,8 +7,6 @@ and whatever was superseded twice is superseded for good. Nothing else makes a r
 gets short room is chosen by kind, and rules, corrections and requests to remember always stay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import Final
@@ -195,8 +193,7 @@ class _Standing:
         """The statements that share a word with a new one, oldest first."""
         numbers: set[int] = set()
         for word in _words_of(new):
-            sharing = self._by_word.get(word, {})
-            numbers.update(islice(reversed(sharing), SHARING))
+            numbers.update(islice(reversed(self._by_word.get(word, {})), SHARING))
         related = {number: self._by_number[number] for number in numbers}
         if new.corrects is not None:
             related |= {at: one for at, one in self._by_number.items() if one.at == new.corrects}

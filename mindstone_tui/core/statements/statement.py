@@ -1,7 +1,5 @@
 """What a person settled, as values: who said it, where it stands, what it is about."""
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 import msgspec

@@ -387,7 +387,6 @@ class LengthCounter(TokenCounter):
 
 @functools.cache
 def _by_name(encoding: str, model: str) -> TokenCounter:
-    del encoding
     return TokenCounter(model)
 
 

@@ -6,8 +6,6 @@ shown of them, and their digest. `carry_out` runs nothing but those bytes, and o
 still do what was shown.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 import unicodedata

@@ -4,8 +4,6 @@ Arguments are declared once, as a msgspec struct: the schema the model reads, th
 sends and the type the code works with are the same declaration.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping

@@ -5,8 +5,6 @@ anyone looking can plant such a file without naming it, so `ControlFiles` looks 
 what came up in between is taken back, and the model is told to propose it with `write`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fnmatch

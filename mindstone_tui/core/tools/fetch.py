@@ -131,7 +131,6 @@ class Fetcher:
 
     def _preview(self, arguments: FetchArguments, context: base.ToolContext) -> base.Preview:
         """What a person is asked; nobody is asked about an address that is refused anyway."""
-        del context
         host = host_of(arguments.url)
         name = urlsplit(arguments.url).hostname or ""
         with contextlib.suppress(ValueError):

@@ -1,7 +1,5 @@
 """Files: read, write, edit and search, inside the workspace and nowhere else."""
 
-from __future__ import annotations
-
 import asyncio
 import difflib
 import fnmatch

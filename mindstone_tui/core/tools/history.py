@@ -6,8 +6,6 @@ shown as a diff, and agreeing to the call is agreeing to the memory. A delegate 
 of its own, under the same approvals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Final, Literal
 

@@ -7,8 +7,6 @@ anything else is a failure that is shown and changes nothing. A hook can only ma
 what it calls allowed is still decided by the rules.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final, Literal, get_args

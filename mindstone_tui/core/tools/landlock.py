@@ -7,8 +7,6 @@ the workspace is opened one by one and the protected ones are left out. What Lan
 would allow is gone with them, as it is under bubblewrap.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import stat

@@ -1,7 +1,5 @@
 """Searches files with Python's own regular expressions; started as a program, killed when slow."""
 
-from __future__ import annotations
-
 import fnmatch
 import json
 import os

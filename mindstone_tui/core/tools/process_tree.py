@@ -9,8 +9,6 @@ Three holds, the strongest that this machine and the command allow, and always t
   killed, unless a program wiped its environment.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

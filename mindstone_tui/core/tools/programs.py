@@ -9,8 +9,6 @@ risky one, and a bundle when any letter in it is. That asks once too often about
 value; it never asks once too seldom.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
@@ -387,7 +385,6 @@ def _jq(words: list[str]) -> Doings:
 
 
 def _shows_variables(words: list[str]) -> Doings:
-    del words
     yield "outside the workspace", "shows variables of programs, which may hold keys"
 
 

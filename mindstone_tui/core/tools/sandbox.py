@@ -13,8 +13,6 @@ it is with `/etc`: a file that is hidden by something laid over it comes to ligh
 machine puts another in its place.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

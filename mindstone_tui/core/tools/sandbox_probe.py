@@ -1,7 +1,5 @@
 """Tries a sandbox for real and reports what holds, for `doctor` and before full-auto is offered."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -8,8 +8,6 @@ whose arguments a filter cannot read fail as if the kernel did not know them, wh
 prepared for.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import platform

@@ -6,8 +6,6 @@ time is up, when it says too much or when the person interrupts, its whole tree 
 seconds.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -22,11 +20,10 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core import values
+from mindstone_tui.core import signals, values
 from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import ToolError
-from mindstone_tui.core.signals import let_go
 from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools import base, control_files
 from mindstone_tui.core.tools.process_tree import (
@@ -104,8 +101,7 @@ class _Output:
     def add(self, chunk: bytes) -> bool:
         """Take a chunk; False when it is more than the command may say."""
         self.size += len(chunk)
-        room = self._bounds.kept - len(self.kept)
-        if room > 0:
+        if (room := self._bounds.kept - len(self.kept)) > 0:
             self.kept += chunk[:room]
         self.tail += chunk
         if len(self.tail) > 2 * self._bounds.tail:
@@ -183,9 +179,8 @@ async def _hand_over(pipe: asyncio.StreamWriter, given: bytes) -> None:
 
 def supervised(confined: Confined, tree: ProcessTree | None = None) -> tuple[str, ...]:
     """The command under a supervisor, which takes the whole tree with it when it goes."""
-    group = str(tree.group) if tree and tree.group else None
     kept = {"landlock": confined.landlock, "filter": confined.filter_at, "local": confined.local}
-    hold = json.dumps({"group": group, **kept})
+    hold = json.dumps({"group": str(tree.group) if tree and tree.group else None, **kept})
     return (sys.executable, "-I", "-S", str(_SUPERVISOR), hold, *confined.command)
 
 
@@ -284,7 +279,7 @@ async def _end(process: asyncio.subprocess.Process, tree: ProcessTree) -> int:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await asyncio.to_thread(tree.end)
-        let_go(process)
+        signals.let_go(process)
         return await process.wait()
 
 
@@ -442,8 +437,7 @@ def take_off(roots: tuple[Path, ...], since: int) -> tuple[str, ...]:
 
     The time is in nanoseconds. A file's own comes from the system, whatever a program claims.
     """
-    changed = _changed(roots, since - _COARSE)
-    found = [(path, info) for path, info in changed if _lends(path, info)]
+    found = [(path, info) for path, info in _changed(roots, since - _COARSE) if _lends(path, info)]
     return tuple(
         control_files.short(Path(path), roots) for path, info in found if _made_plain(path, info)
     )

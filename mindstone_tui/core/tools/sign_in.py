@@ -4,8 +4,6 @@ What the server gave lies in a file of the owner's alone. A session only uses an
 browser is asked for by `mindstone tools login` and by nothing else.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

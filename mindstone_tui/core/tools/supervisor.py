@@ -11,8 +11,6 @@ HOLD is JSON: `group`, a control group to enter first; `landlock`, what `landloc
 finds the filter of the latter, and `local`, whether that leaves Unix sockets. Each may be null.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

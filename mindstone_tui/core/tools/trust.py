@@ -13,8 +13,6 @@ Nothing is remembered of a way that leads through a link, or of a file so young 
 could bear the same time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
@@ -72,19 +70,13 @@ class Looking:
         )
 
 
-class Remembered(Generic[T]):
+class Remembered(msgspec.Struct, Generic[T], eq=False):
     """A value that is read from files below a root, and read again when one of them changed."""
 
-    def __init__(
-        self,
-        root: os.PathLike[str],
-        read: Callable[[Looking], T],
-        clock: Callable[[], int] = time.time_ns,
-    ) -> None:
-        self._root = root
-        self._read = read
-        self._clock = clock
-        self._kept: tuple[Looking, T] | None = None
+    _root: os.PathLike[str]
+    _read: Callable[[Looking], T]
+    _clock: Callable[[], int] = time.time_ns
+    _kept: tuple[Looking, T] | None = None
 
     def get(self) -> T:
         """The value as the files say it now."""

@@ -4,8 +4,6 @@ Apart from the tool, because the standard library's parts for this take long to 
 sessions fetch anything.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import re
@@ -120,7 +118,6 @@ class _Text(HTMLParser):
         self._title = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        del attrs
         if tag in _HIDDEN:
             self._hidden += 1
         elif tag in _BREAKING:

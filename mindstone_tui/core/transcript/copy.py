@@ -8,8 +8,6 @@ is written anew, behind whatever came in between. Both cannot happen: a place in
 given once.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Final

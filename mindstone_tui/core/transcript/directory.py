@@ -4,8 +4,6 @@ Thousands of sessions are listed without reading one of them whole: size, turns 
 said all stand in a transcript's last few lines.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -224,8 +222,7 @@ def _look_back(fd: int, size: int) -> tuple[Line | None, Line | None]:
 
 
 def _lines_back(tail: bytes, from_start: bool) -> Iterator[Line]:
-    pieces = tail.split(b"\n")[0 if from_start else 1 : -1]
-    for piece in reversed(pieces):
+    for piece in reversed(tail.split(b"\n")[0 if from_start else 1 : -1]):
         try:
             yield decode_line(piece)
         except Malformed:

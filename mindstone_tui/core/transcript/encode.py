@@ -4,8 +4,6 @@ What had to be taken out of the line is stored beside it first, so a line never 
 is not there: long texts as they are, and texts with NULs or lone surrogates as they came.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Callable, Iterator

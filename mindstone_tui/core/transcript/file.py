@@ -4,8 +4,6 @@ Whoever holds it may put lines at its end. It says what it had to do to get ther
 tail that was set aside, a file that another program had put in its place. Those become entries.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

@@ -3,8 +3,6 @@
 Whoever follows decides when to look again: when `following.changes` says so, or by a timer.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -225,9 +225,7 @@ def backwards(read: Read, size: int, chunk: int) -> Iterator[Piece]:
 
 
 def _joined(front: bytes, back: bytes) -> bytes:
-    if len(front) >= CUT:
-        return front[:CUT]
-    return (front + back)[:CUT]
+    return front[:CUT] if len(front) >= CUT else (front + back)[:CUT]
 
 
 _KIND: Final = b'"kind":"'

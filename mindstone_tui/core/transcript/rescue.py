@@ -4,8 +4,6 @@
 and the fields of its entry; long texts stand in files beside it.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Iterator

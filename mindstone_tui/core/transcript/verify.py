@@ -5,8 +5,6 @@ the end on a line boundary and a rewrite of everything are not visible from insi
 head with an anchor kept elsewhere (handoffs and checkpoints carry one).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from hashlib import sha256

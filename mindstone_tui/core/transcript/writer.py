@@ -10,8 +10,6 @@ With an `upstream`, history is kept there and the file is its copy (see `copy`);
 there is not saved, in the same way and with the same words.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Sequence
@@ -285,8 +283,7 @@ class Transcript:
     def _record(self, news: Sequence[Entry]) -> None:
         """Write down what happened to the file itself, after a header if there is none yet."""
         tail = self._ledger.tail
-        entries = [*([self._header()] if tail.seq < 0 else []), *news]
-        if entries:
+        if entries := [*([self._header()] if tail.seq < 0 else []), *news]:
             try:
                 self._write(
                     [

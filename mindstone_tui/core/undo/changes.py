@@ -107,8 +107,7 @@ def between(
 def _was_ignored(path: str, nodes: dict[str, Node], store: ObjectStore) -> bool:
     """Whether a path was left out of a state because its rules said so."""
     stack: list[tuple[int, IgnoreRules]] = []
-    ways = (*ancestors(path), path)
-    for way in ways:
+    for way in (*ancestors(path), path):
         prefix = way.rpartition("/")[0]
         prefix = f"{prefix}/" if prefix else ""
         rules = nodes.get(f"{prefix}.gitignore")

@@ -9,8 +9,6 @@ To let contents go, a new pack and then its table are written; the table with th
 is the one that counts, so that a crash leaves the old pair or the new one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -21,8 +21,6 @@ same place is the same line: no byte tells the two apart. `before` is what a fil
 first touched it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections import Counter
@@ -233,10 +231,7 @@ class OriginFold:
             every = list(known)
             for key in every[every.index(digest) + 1 if digest in known else 0 :]:
                 undone[key] = known.pop(key)
-        if digest and state:
-            self._settle(path, digest, state)
-        else:
-            self.found(path, digest)
+        self._settle(path, digest, state) if digest and state else self.found(path, digest)
 
     def called(
         self, path: str, before: str | None, after: str | None, maker: Origin, call: Beside

@@ -286,8 +286,7 @@ class _Tree:
     def remove(self, path: str) -> None:
         folder, name = self._place(path)
         with self._writable(folder):
-            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISDIR(info.st_mode):
+            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 self._forget(path)
                 os.rmdir(name, dir_fd=folder)
             else:

@@ -199,8 +199,7 @@ def node_at(
 ) -> Node | None:
     """What a name in an open folder stands for, its content kept; None for pipes and devices."""
     if stat.S_ISLNK(info.st_mode):
-        target = os.fsencode(os.readlink(name, dir_fd=fd))
-        return Node("link", 0o777, _kept(target, store))
+        return Node("link", 0o777, _kept(os.fsencode(os.readlink(name, dir_fd=fd)), store))
     if stat.S_ISDIR(info.st_mode):
         return Node("folder", stat.S_IMODE(info.st_mode) & 0o777, "")
     if not stat.S_ISREG(info.st_mode):

@@ -3,8 +3,6 @@
 A fold over the kinds of entries that tell of files; the contents are in the store.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, Literal
@@ -174,8 +172,6 @@ def read_steps(lines: Iterable[Line], store: ObjectStore) -> FileSteps:
                 steps.append(FileStep(line, entry, store))
             case FilesLetGo() as entry:
                 let_go, limit = max(let_go, entry.through), entry.limit
-            case _:
-                pass
     return FileSteps(steps, let_go, limit)
 
 

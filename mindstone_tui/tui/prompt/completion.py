@@ -1,7 +1,5 @@
 """What could stand at the cursor: slash commands and their words, and files after an `@`."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -99,8 +97,7 @@ def ranked(typed: str, names: Iterable[str]) -> list[str]:
     scored: list[tuple[int, int, str]] = []
     for name in names:
         low = name.lower()
-        base = low.rsplit("/", 1)[-1]
-        if low.startswith(letters) or base.startswith(letters):
+        if low.startswith(letters) or low.rsplit("/", 1)[-1].startswith(letters):
             rank = 0
         elif letters in low:
             rank = 1

@@ -1,7 +1,5 @@
 """Long pastes, pictures and sounds as short signs in the prompt; sent is what was pasted."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from pathlib import Path

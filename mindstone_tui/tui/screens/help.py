@@ -1,7 +1,5 @@
 """Help, generated from the actual key bindings and registered commands."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import wrap
 
@@ -12,9 +10,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from mindstone_tui.core import values
+from mindstone_tui.core import text, values
 from mindstone_tui.core.config.glossary import Term
-from mindstone_tui.core.text import one_line
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import CommandHelp
 from mindstone_tui.tui.prompt.completion import by_use
@@ -56,9 +53,8 @@ class HelpScreen(ModalScreen[None]):
 
     def action_go(self, title: str) -> None:
         """Scroll to the commands or to the keys."""
-        dialog = self.query_one("#dialog", VerticalScroll)
         at = self.query_one("#keys").virtual_region.y if title else 0
-        dialog.scroll_to(y=at, animate=False)
+        self.query_one("#dialog", VerticalScroll).scroll_to(y=at, animate=False)
 
 
 class WordsScreen(ModalScreen[None]):
@@ -91,11 +87,8 @@ def words_text(terms: Sequence[Term], width: int) -> Content:
     group = ""
     for term in terms:
         if term.group != group:
-            lines += (
-                [Content(""), Content.styled(term.group, "bold $primary")]
-                if lines
-                else [Content.styled(term.group, "bold $primary")]
-            )
+            lines += [Content("")] if lines else []
+            lines.append(Content.styled(term.group, "bold $primary"))
             group = term.group
         said = wrap(term.text.replace("`", ""), width - column)
         lines.append(Content.assemble((term.word.ljust(column), "bold"), said[0]))
@@ -157,9 +150,8 @@ _COLUMN = 26
 def _command(command: CommandHelp, width: int) -> list[Content]:
     """The usage, then the help text in its own column."""
     name = show.line(f"/{command.name} {command.usage}".rstrip(), width - 2)
-    said = wrap(one_line(command.help, 400), width - _COLUMN) or [""]
-    short = name.cell_length < _COLUMN - 2
+    said = wrap(text.one_line(command.help, 400), width - _COLUMN) or [""]
     head = Content.assemble("  ", name.stylize("$accent"))
-    if short:
+    if name.cell_length < _COLUMN - 2:
         head += Content(" " * (_COLUMN - head.cell_length) + said.pop(0))
     return [head, *(Content(" " * _COLUMN + line) for line in said)]

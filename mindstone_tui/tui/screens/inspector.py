@@ -1,7 +1,5 @@
 """The inspector: every block of the next prompt, its size, and why it is there or may leave."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from textual.app import ComposeResult

@@ -1,7 +1,5 @@
 """The replay screen: a recording drawn like a live session, with a timeline below."""
 
-from __future__ import annotations
-
 import itertools
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable
@@ -140,8 +138,7 @@ def _legend(position: Position | None, survey: Survey, width: int) -> Content:
     ]
     while told:
         right = Content.styled(" · ".join(told), "$muted")
-        gap = width - left.cell_length - right.cell_length
-        if gap >= 2:
+        if (gap := width - left.cell_length - right.cell_length) >= 2:
             return left + Content(" " * gap) + right
         told.pop()
     return left
@@ -264,10 +261,7 @@ class ReplayScreen(TalkScreen):
 
     def action_play_or_pause(self) -> None:
         if (replay := self.replay) is not None:
-            if replay.position.playing:
-                replay.pause()
-            else:
-                replay.play()
+            replay.pause() if replay.position.playing else replay.play()
             self._tell_position()
 
     def action_step(self, kind: str) -> None:

@@ -50,10 +50,7 @@ class PickScreen(ModalScreen[PickT]):
         raise NotImplementedError
 
     def action_move(self, by: int) -> None:
-        if by < 0:
-            self._list.action_cursor_up()
-        else:
-            self._list.action_cursor_down()
+        self._list.action_cursor_up() if by < 0 else self._list.action_cursor_down()
 
     @on(Input.Submitted)
     def _submitted(self) -> None:

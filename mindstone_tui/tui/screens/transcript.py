@@ -1,7 +1,5 @@
 """The transcript browser: rows are read when they come into view, a page at a time."""
 
-from __future__ import annotations
-
 import bisect
 from collections import OrderedDict
 from collections.abc import Callable
@@ -28,8 +26,7 @@ from mindstone_tui.core.entries import Line, standings, store
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.transcript.reader import Damaged, Item
-from mindstone_tui.tui import host, show
-from mindstone_tui.tui.from_entries import whole
+from mindstone_tui.tui import from_entries, host, show
 from mindstone_tui.tui.widgets.base import LineInput
 
 PAGE: Final = 100
@@ -132,8 +129,7 @@ class LineList(ScrollView, can_focus=True):
         page = (self._unread - 1) // PAGE
         await self._read(page)
         lines = self._pages[page][: self._unread - page * PAGE]
-        found = [page * PAGE + at for at, line in enumerate(lines) if _is_message(line)]
-        self._chosen[:0] = found
+        self._chosen[:0] = [page * PAGE + at for at, line in enumerate(lines) if _is_message(line)]
         self._unread = page * PAGE
 
     def standing_of(self, line: Item) -> str:
@@ -378,7 +374,7 @@ class TranscriptScreen(Screen[None]):
         self._line = event.line
         text = Content("")
         if event.line is not None:
-            shown = whole(event.line)
+            shown = from_entries.whole(event.line)
             text = show.text(shown[:LONGEST_SHOWN])
             if standing := self._lines.standing_of(event.line):
                 text = Content.assemble(show.line(standing, 200, "$warning"), "\n", text)
@@ -470,7 +466,7 @@ class TranscriptScreen(Screen[None]):
 
     def action_copy(self) -> None:
         if self._line is not None:
-            self.app.copy_to_clipboard(whole(self._line))
+            self.app.copy_to_clipboard(from_entries.whole(self._line))
             self.notify("Copied", timeout=2, markup=False)
 
     def action_close(self) -> None:

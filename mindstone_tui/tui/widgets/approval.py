@@ -370,17 +370,13 @@ class Approval(Decision):
         if self.asked.risk != "message":
             yield button("r", Content("Decline and say why"), "explain")
         for number, scope in enumerate(self.told.scopes):
-            key = "ys"[number : number + 1]
-            yield button(key, show.line(scope.label, 200), f"allow-{number}")
+            yield button("ys"[number : number + 1], show.line(scope.label, 200), f"allow-{number}")
 
     def action_choose(self, choice: str) -> None:
         """Decide; who wants to say why writes that first."""
         if not self.query(f"#{choice}"):  # a key may stand for what is not offered
             return
-        if choice == "explain":
-            self._show_reason(True)
-        else:
-            super().action_choose(choice)
+        self._show_reason(True) if choice == "explain" else super().action_choose(choice)
 
     def answer(self, choice: str) -> Answer:
         """What a choice says to the turn that asks."""
@@ -397,10 +393,7 @@ class Approval(Decision):
 
     def action_back(self) -> None:
         """Out of the reason to the answers; out of those to the prompt."""
-        if self.query_one("#reason").display:
-            self._show_reason(False)
-        else:
-            super().action_back()
+        self._show_reason(False) if self.query_one("#reason").display else super().action_back()
 
     @on(Input.Submitted, "#reason")
     def _explained(self, event: Input.Submitted) -> None:
@@ -428,10 +421,7 @@ class Proposed(Approval):
         yield from super().answers()
 
     def action_back(self) -> None:
-        if self.query_one("#reason").display:
-            super().action_back()
-        else:
-            self.action_choose("later")
+        super().action_back() if self.query_one("#reason").display else self.action_choose("later")
 
 
 def _colour(verdict: str) -> str:

@@ -1,7 +1,5 @@
 """What other widgets are made of: rows that open, content that grows, one line to type into."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from textual import events

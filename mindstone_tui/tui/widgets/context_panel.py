@@ -240,8 +240,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
             lines += [show.text(f"! {warning}", "$warning") for warning in self.report.warnings]
         shown = self.query_one("#alerts", Static)
         shown.display = bool(lines)
-        heading = Content.styled("Needs attention", "bold $muted")
-        shown.update(Content("\n").join([heading, *lines]))
+        shown.update(Content("\n").join([Content.styled("Needs attention", "bold $muted"), *lines]))
 
 
 def _left_title(report: ContextReport) -> Content:
@@ -287,8 +286,7 @@ class StatusLine(Widget):
         room = self.size.width
         for left, told in self._layouts(room):
             right = show.line(told, 80).stylize("$muted")
-            gap = room - left.cell_length - right.cell_length
-            if gap >= (2 if told else 0):
+            if (gap := room - left.cell_length - right.cell_length) >= (2 if told else 0):
                 return left + Content(" " * gap) + right
         return self._left(wide=False, model=8)
 

@@ -297,8 +297,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
     async def _reach_down(self) -> None:
         async with self._moving:
             await self._mount_below(STEP)
-            surplus = self._end - self._first - MOST
-            if surplus > 0:
+            if (surplus := self._end - self._first - MOST) > 0:
                 async with self._holding_still():
                     await self._unmount(self._first, self._first + surplus)
                     self._first += surplus

@@ -1,7 +1,5 @@
 """One exchange with its recalled passages and tool calls, drawn by playing its events."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -63,9 +61,8 @@ class Card(Static, can_focus=True):
             here = derived.HERE * passage.superseded_here
             where.append(f"superseded by #{passage.superseded_by}{here}")
         said = " · ".join(show.line(part, 40).plain for part in where if part)
-        head = Content.styled(said, "$context-recalled")
         text = show.text(passage.text) if self._whole else show.line(passage.text, 160)
-        return Content("\n").join([head, text])
+        return Content("\n").join([Content.styled(said, "$context-recalled"), text])
 
     def action_open(self) -> None:
         if self.passage.seq < 0:
@@ -217,8 +214,7 @@ class ToolCall(Fold):
             yield Static(self._live(), classes="body output live", markup=False)
             return
         if self.ended.diff:
-            diff = numbered(for_terminal(self.ended.diff))
-            yield Static(diff, classes="body diff", markup=False)
+            yield Static(numbered(for_terminal(self.ended.diff)), classes="body diff", markup=False)
         if self.ended.text:
             most = 0 if self._all else SHOWN_LINES
             yield from self._part(show.text(self.ended.text), "output", most)
@@ -450,10 +446,7 @@ class ExchangeView(Vertical, GrowsQuietly):
         together = compact and self._compact and loud == self._loud
         widget.set_class(self._compact is not None and not together, "-apart")
         self._compact, self._loud = compact, loud
-        if self._waiting is not None:
-            self._waiting.append(widget)
-        else:
-            self.mount(widget)
+        self._waiting.append(widget) if self._waiting is not None else self.mount(widget)
         return widget
 
     def _ask(self, text: str, note: str = "") -> None:

@@ -248,8 +248,7 @@ class InputArea(Vertical):
         finally:
             self._listing = False
         row, column = self.prompt.cursor_location
-        line = self.prompt.document[row]
-        if wants_files(line, column):
+        if wants_files(line := self.prompt.document[row], column):
             completion = self._completion(line, row, column)
             self.prompt.completing = completion is not None
             self.completions.offer(completion)

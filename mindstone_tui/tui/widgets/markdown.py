@@ -179,8 +179,7 @@ class Drawing(Visual):
 
     def code_at(self, line: int) -> str:
         """The code block that begins at a line of the text."""
-        found = (p.piece.code for p in self._placed[1] if p.first_line == line)
-        return next(found, None) or ""
+        return next((p.piece.code for p in self._placed[1] if p.first_line == line), None) or ""
 
     def selected(self, selection: Selection) -> str:
         """The text under a selection, with bullets and quote signs where a line is whole."""

@@ -305,10 +305,7 @@ class Prompt(TextArea):
             self.post_message(self.Broken(unsent))
 
     def action_leave(self) -> None:
-        if self.text:
-            self.action_delete_right()
-        else:
-            self.post_message(self.Left())
+        self.action_delete_right() if self.text else self.post_message(self.Left())
 
     def action_newline(self) -> None:
         self.insert("\n")

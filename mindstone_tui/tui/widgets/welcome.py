@@ -1,7 +1,5 @@
 """The welcome screen: who answers, what to do first, and other models that are there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from mindstone_tui.core.errors import ProviderError, ProviderUnreachable
 from mindstone_tui.core.providers.base import Options
-from mindstone_tui.core.providers.connection import proxy_for
+from mindstone_tui.core.providers.http import proxy_for
 from tests.core.providers.ways import address_at, outcome, provider_for
 from tests.loopback.formats import CHAT
 

@@ -1,7 +1,5 @@
 """The prompts for side calls: files of the package, recorded by hash wherever they were used."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from functools import cache

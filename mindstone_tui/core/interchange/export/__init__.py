@@ -4,24 +4,20 @@ Every exporter is a generator of text and a pure function of the transcript: the
 the same bytes, nothing is written and nothing is fetched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Final
 
-from mindstone_tui.core.errors import UnknownName
-from mindstone_tui.core.interchange.export import markdown
-from mindstone_tui.core.interchange.export.html import html_pieces
+from mindstone_tui.core import errors, transcript
+from mindstone_tui.core.interchange.export import html, markdown
 from mindstone_tui.core.interchange.export.story import Numbers, StorySource
-from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.encode import Clean
 
 Exporter = Callable[[StorySource], Iterator[str]]
 
 EXPORTERS: Final = MappingProxyType[str, Exporter](
     {
-        "html": html_pieces,
+        "html": html.html_pieces,
         "md": markdown.markdown_pieces,
         "json": markdown.json_pieces,
         "messages": markdown.message_pieces,
@@ -32,7 +28,7 @@ EXPORTERS: Final = MappingProxyType[str, Exporter](
 
 
 def export(
-    history: History,
+    history: transcript.History,
     format: str,  # noqa: A002 (the option's own name)
     *,
     clean: Clean | None = None,
@@ -44,7 +40,7 @@ def export(
     A page also holds what `numbers` makes of the session's lines. With `turns`, only those.
     """
     if format not in EXPORTERS:
-        raise UnknownName(
+        raise errors.UnknownName(
             f"There is no export format {format!r}.", f"There are: {', '.join(EXPORTERS)}."
         )
     return EXPORTERS[format](StorySource(history, clean, numbers, turns))

@@ -4,8 +4,6 @@ Everything foreign is escaped. The page's own style and script are the only ones
 security policy lets run, named by their hashes; nothing may be fetched from anywhere.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html
@@ -94,7 +92,9 @@ def timeline(session: story.Overview) -> str:
     drawn = "".join(_bar(at * width, width, point) for at, point in enumerate(bars))
     places = spread([_place(seq, bars) * width for seq, _ in session.prunes])
     notches = "".join(
-        _notch(x, seq, title) for x, (seq, title) in zip(places, session.prunes, strict=True)
+        f'<a href="#s{seq}"><path class="prune" d="M{x - 6:.2f} -{_NOTCH} h12 l-6 {_NOTCH} z">'
+        f"<title>{escaped(title)}</title></path></a>"
+        for x, (seq, title) in zip(places, session.prunes, strict=True)
     )
     peak = max(point.utilization for point in session.points)
     words = (
@@ -150,13 +150,6 @@ def spread(wanted: list[float]) -> list[float]:
         places[at] = min(places[at], end)
         end = places[at] - apart
     return places
-
-
-def _notch(x: float, seq: int, title: str) -> str:
-    return (
-        f'<a href="#s{seq}"><path class="prune" d="M{x - 6:.2f} -{_NOTCH} h12 l-6 {_NOTCH} z">'
-        f"<title>{escaped(title)}</title></path></a>"
-    )
 
 
 _OPEN_LINES: Final = 12

@@ -5,8 +5,6 @@ with long waits cut short, so an afternoon plays in minutes. Text is sanitised; 
 codes in the recording are the colours written here.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, Final

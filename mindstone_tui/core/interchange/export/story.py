@@ -1,7 +1,5 @@
 """A transcript as a story of turns, tool uses and what happened to the window; and in numbers."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial

@@ -3,8 +3,6 @@
 Programs that come from one another share a file.
 """
 
-from __future__ import annotations
-
 import difflib
 import shlex
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ end in two spaces, which tells them from headings and quotes in an answer. What 
 counted as left out, except the model, the tokens and the costs that it names.
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Final

@@ -4,8 +4,6 @@ A reader turns a file into a stream of these values, in the file's own order, an
 else: exchanges, pairs, turns and duplicates are the importer's business.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Literal

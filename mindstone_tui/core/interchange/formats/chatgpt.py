@@ -4,8 +4,6 @@ Each conversation is a tree of messages; the branch that ends at `current_node` 
 and messages on other branches are counted as left out.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 
@@ -44,8 +42,7 @@ def _conversation(number: int, fields: Fields) -> Records:
     if circle:
         yield Broken(line=number, why="the messages of this conversation form a circle")
     for node in path:
-        message = mapping(nodes[node]).get("message")
-        if isinstance(message, dict):
+        if isinstance(message := mapping(nodes[node]).get("message"), dict):
             yield _message(number, node, message)
     taken = set(path)
     for node, each in nodes.items():

@@ -5,8 +5,6 @@ their results stand in one answer, which becomes a step a result. Where a messag
 branch that ends at the last message is the conversation. Models and tokens are not in the export.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final

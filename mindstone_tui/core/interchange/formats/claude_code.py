@@ -6,8 +6,6 @@ the conversation. Side chains of sub-agents are left out of their parent's sessi
 a side chain itself (`subagents/agent-*.jsonl`) is taken over as a session of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -293,8 +291,7 @@ def _user(number: int, fields: dict[str, Any]) -> Iterator[Record]:
         yield Aside(what="notice of a task")
     elif said:
         source = text(fields.get("uuid"))
-        images = pictures_in(rest)
-        yield Said(line=number, role="user", text=said, id=source, ts=ts, images=images)
+        yield Said(line=number, role="user", text=said, id=source, ts=ts, images=pictures_in(rest))
     elif not results:
         yield Aside(what="empty message")
 

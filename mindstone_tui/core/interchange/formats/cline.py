@@ -6,8 +6,6 @@ and how much; where only the second is left, it is read instead. Models without 
 wrote their calls as tags into the text, and got results as text: both become calls and results.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -180,8 +178,7 @@ def _item(path: Path) -> Records:
     """Where the task took place and whose it is, from the file that newer versions keep of it."""
     if not path.is_file():
         return
-    found = document(path)
-    if not isinstance(found, Broken):
+    if not isinstance((found := document(path)), Broken):
         yield About(
             folder=text(found.get("workspace")) or text(found.get("cwdOnTaskInitialization")),
             parent=text(found.get("parentTaskId")),

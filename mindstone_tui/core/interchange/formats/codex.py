@@ -6,8 +6,6 @@ environment that the program puts into user messages are left out and counted, a
 that were rolled back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

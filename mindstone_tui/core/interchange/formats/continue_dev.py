@@ -5,8 +5,6 @@ agent did there stands elsewhere, in files that it does not share. Dates are onl
 sessions beside the file, and there only for the beginning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final

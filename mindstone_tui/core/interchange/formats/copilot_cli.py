@@ -5,8 +5,6 @@ sub-agents said is left out of their parent's session and counted, and so is wha
 Tokens stand in the event that ends a session, per model.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..read_bytes import Fields, mapping, moment, sequence, text
@@ -144,9 +142,8 @@ def _result(number: int, data: Fields, ts: str) -> Gave:
 def _used(data: Fields) -> Records:
     """What each model took since the session was begun or taken up again."""
     for model, metrics in mapping(data.get("modelMetrics")).items():
-        told = mapping(mapping(metrics).get("usage"))
         names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
-        yield from used(counted(told, *names), model)
+        yield from used(counted(mapping(mapping(metrics).get("usage")), *names), model)
 
 
 COPILOT_CLI = Format(name="copilot-cli", title="Copilot CLI", recognises=_recognises, read=_read)

@@ -5,8 +5,6 @@ sub-agent name it. The summary that the program made of its own history is count
 token counts are of the last request alone, so only the cost is taken over.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import contextlib

@@ -5,8 +5,6 @@ have a database a project, with conversations and chats as one value each. The a
 line also leaves a transcript, a message a line, without dates.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,8 +32,7 @@ def read_store(connection: sqlite3.Connection, path: Path) -> Records:
     # The transcript of the same chat tells less, and is a session of its own.
     yield Began(id=f"chat-{text(about.get('agentId')) or path.parent.name}", ts=ts)
     yield from parts.titled(about.get("name"))
-    root = text(about.get("latestRootBlobId"))
-    if (data := _blob(connection, root)) is None:
+    if (data := _blob(connection, text(about.get("latestRootBlobId")))) is None:
         yield Broken(line=1, why="the chat's newest state is not in the file")
         return
     for number, given in protobuf.fields_of(data):
@@ -181,8 +178,7 @@ def _composers(connection: sqlite3.Connection) -> Records:
     """Conversations of all projects, a message a row."""
     query = "SELECT key FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;'"
     for (key,) in connection.execute(query).fetchall():
-        composer = _value(connection, key, "cursorDiskKV")
-        if isinstance(composer, dict):
+        if isinstance(composer := _value(connection, key, "cursorDiskKV"), dict):
             yield from _composer(composer, _bubbles(connection, composer))
 
 

@@ -4,12 +4,15 @@ A message carries its tool calls together with their results. In JSONL the newes
 again whenever its calls change, with notes about the session in between; the last writing counts,
 and what was rewound is counted as left out. `/chat save` keeps `checkpoint-*.json`: the bare
 contents of the model's API, without times.
-"""
 
-from __future__ import annotations
+Qwen Code, which comes from this program: `~/.qwen/projects/<project>/chats/<id>.jsonl`. A line a
+record, each naming the one it follows; messages are the contents of the model's API. Older versions
+wrote the files of Gemini CLI into a folder of their own.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -18,9 +21,8 @@ from mindstone_tui.core.patterns import pattern_of
 
 from ..pictures import pictures_in
 from ..read_bytes import Fields, as_json, mapping, moment, open_file, sequence, text
-from . import sources
+from . import parts, sources
 from .base import About, Aside, Began, Broken, Format, Gave, Records, Sample, Titled, Used
-from .parts import ANOTHER_BRANCH, MessageParts, counted, error_if, joined, tool_call, unknown
 
 _CONTEXT = (
     "<session_context>",
@@ -32,11 +34,11 @@ _SUMMARY = ("<state_snapshot>", "<scratchpad>")
 _THANKS = ("Got it. Thanks for the additional context!", "Got it. Thanks for the context!")
 
 
-def pieces_of(content: object, number: int) -> MessageParts | None:
+def pieces_of(content: object, number: int) -> parts.MessageParts | None:
     """The parts of a text, a part or a list of both; None when it is none of them."""
     if content is not None and not isinstance(content, str | dict | list):
         return None
-    pieces = MessageParts(number)
+    pieces = parts.MessageParts(number)
     said = ""
     for at, each in enumerate(content if isinstance(content, list) else [content]):
         part = {"text": each} if isinstance(each, str) else mapping(each)
@@ -50,7 +52,7 @@ def pieces_of(content: object, number: int) -> MessageParts | None:
         elif pieces.results and (media := _media(part)):
             # What a tool read stands behind its result.
             last = pieces.results[-1]
-            shown, images = joined((last.text, media)), (*last.images, *pictures_in(part))
+            shown, images = parts.joined((last.text, media)), (*last.images, *pictures_in(part))
             pieces.results[-1] = msgspec.structs.replace(last, text=shown, images=images)
         else:
             said += _words(part)
@@ -59,7 +61,7 @@ def pieces_of(content: object, number: int) -> MessageParts | None:
     return pieces
 
 
-def _add_result(pieces: MessageParts, response: Fields) -> None:
+def _add_result(pieces: parts.MessageParts, response: Fields) -> None:
     given = response.get("response")
     fields = mapping(given)
     inner = fields.get("output", fields.get("error", given))
@@ -67,9 +69,9 @@ def _add_result(pieces: MessageParts, response: Fields) -> None:
     beside = sequence(response.get("parts"))
     pieces.give(
         response.get("id"),
-        joined((said, *(_media(mapping(each)) for each in beside))),
+        parts.joined((said, *(_media(mapping(each)) for each in beside))),
         name=response.get("name"),
-        status=error_if("error" in fields and "output" not in fields),
+        status=parts.error_if("error" in fields and "output" not in fields),
         images=pictures_in(beside),
     )
 
@@ -173,7 +175,7 @@ def _about(fields: Fields) -> Records:
     if summary := text(fields.get("summary") or mapping(fields.get("$set")).get("summary")):
         yield Titled(title=summary)
     if "projectHash" not in fields:
-        yield unknown(next(iter(fields), ""))
+        yield parts.unknown(next(iter(fields), ""))
 
 
 def _rewound(path: Path) -> set[str]:
@@ -205,7 +207,7 @@ class _Recording(msgspec.Struct, eq=False):
         """One message of the session."""
         self._known.add(hash(text(fields.get("id"))))
         if text(fields.get("id")) in self._rewound and fields.get("type") in ("user", "gemini"):
-            yield Aside(what=ANOTHER_BRANCH)
+            yield Aside(what=parts.ANOTHER_BRANCH)
             return
         if (pieces := pieces_of(fields.get("content"), number)) is None:
             yield Broken(line=number, why="the content is neither text nor a list of parts")
@@ -217,7 +219,7 @@ class _Recording(msgspec.Struct, eq=False):
             case "gemini":
                 yield from self._answer(number, fields, pieces, ts)
             case kind:
-                yield unknown(kind)
+                yield parts.unknown(kind)
 
     def replace(self, number: int, changes: Fields) -> Records:
         """The program cut its own history; what was said before stays, what is new is taken."""
@@ -227,7 +229,7 @@ class _Recording(msgspec.Struct, eq=False):
                 yield from self.take(number, fields)
         yield Aside(what="history written again")
 
-    def _user(self, fields: Fields, pieces: MessageParts, ts: str) -> Records:
+    def _user(self, fields: Fields, pieces: parts.MessageParts, ts: str) -> Records:
         for result in pieces.given(ts):
             if self._is_first(result.call):
                 yield result
@@ -236,11 +238,13 @@ class _Recording(msgspec.Struct, eq=False):
         elif pieces.said or not pieces.results:
             yield pieces.record("user", id=text(fields.get("id")), ts=ts)
 
-    def _answer(self, number: int, fields: Fields, pieces: MessageParts, ts: str) -> Records:
-        used = [mapping(each) for each in sequence(fields.get("toolCalls"))]
+    def _answer(self, number: int, fields: Fields, pieces: parts.MessageParts, ts: str) -> Records:
+        asked = [mapping(each) for each in sequence(fields.get("toolCalls"))]
         calls = tuple(
-            tool_call(each.get("id"), each.get("name"), each.get("args"), f"call-{number}-{at}")
-            for at, each in enumerate(used)
+            parts.tool_call(
+                each.get("id"), each.get("name"), each.get("args"), f"call-{number}-{at}"
+            )
+            for at, each in enumerate(asked)
         )
         named = {call.id for call in calls}
         more = [
@@ -250,7 +254,7 @@ class _Recording(msgspec.Struct, eq=False):
         ]
         pieces.calls = [*calls, *more]
         pieces.thinking = [
-            Thinking(text=joined((text(each.get("subject")), text(each.get("description")))))
+            Thinking(text=parts.joined((text(each.get("subject")), text(each.get("description")))))
             for each in map(mapping, sequence(fields.get("thoughts")))
         ] or pieces.thinking
         if what := not_said(pieces.said, "gemini"):
@@ -261,9 +265,9 @@ class _Recording(msgspec.Struct, eq=False):
         if not pieces.has_any:
             return
         if tokens := mapping(fields.get("tokens")):
-            usage = counted(tokens, "input", "output", "cached", "", "thoughts")
+            usage = parts.counted(tokens, "input", "output", "cached", "", "thoughts")
             yield Used(usage=usage, model=model, answer=source)
-        for call, each in zip(calls, used, strict=True):
+        for call, each in zip(calls, asked, strict=True):
             if (given := _given(each, call.id, number)) is not None:
                 self._is_first(call.id)
                 yield msgspec.structs.replace(
@@ -295,7 +299,7 @@ def _given(used: Fields, call: str, number: int) -> Gave | None:
     own = [each for each in pieces.results if each.call == call] or pieces.results
     return msgspec.structs.replace(
         nothing,
-        text=joined((*(each.text for each in own), pieces.said)),
+        text=parts.joined((*(each.text for each in own), pieces.said)),
         images=(*(image for each in own for image in each.images), *pieces.images),
     )
 
@@ -322,3 +326,115 @@ def _content(number: int, fields: Fields) -> Records:
 
 
 GEMINI_CLI = Format(name="gemini-cli", title="Gemini CLI", recognises=_recognises, read=_read)
+
+
+_KINDS: Final = ("user", "assistant", "tool_result", "system")
+_PERSON: Final = ("", "mid_turn_user_message", "realtime_message", "at_command")
+"""Kinds of user records that a person wrote."""
+_COUNTS: Final = (
+    *("promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount"),
+    *("", "thoughtsTokenCount"),
+)
+_QWEN_STATUS: Final[dict[str, ToolStatus]] = {"error": "error", "cancelled": "interrupted"}
+
+
+def _is_of_qwen(sample: Sample) -> bool:
+    if ".qwen" in sample.path.parts and GEMINI_CLI.recognises(sample):
+        return True
+    return any(map(_is_qwen_record, sample.objects[:16]))
+
+
+def _is_qwen_record(fields: Fields) -> bool:
+    return (
+        fields.get("type") in _KINDS
+        and {"uuid", "sessionId"} <= fields.keys()
+        and ("parts" in mapping(fields.get("message")) or "systemPayload" in fields)
+    )
+
+
+def _read_qwen(path: Path) -> Records:
+    if (branches := _qwen_branches(path)) is None:
+        yield from GEMINI_CLI.read(path)
+        return
+    begun = False
+    for found in sources.records_of(path):
+        if isinstance(found, Broken):
+            yield found
+            continue
+        number, fields = found
+        if not begun and "sessionId" in fields:
+            begun = True
+            yield Began(id=text(fields["sessionId"]), ts=moment(fields.get("timestamp")))
+            yield About(folder=text(fields.get("cwd")))
+        if branch := text(fields.get("gitBranch")):
+            yield About(branch=branch)
+        if fields.get("type") != "system" and not branches.keeps(text(fields.get("uuid"))):
+            yield Aside(what=parts.ANOTHER_BRANCH)
+        else:
+            yield from _qwen_record(number, fields)
+
+
+def _qwen_branches(path: Path) -> parts.Branches | None:
+    """Which record follows which; None where the file has no such records."""
+    branches = parts.Branches()
+    seen = False
+    for _, fields in sources.sound(sources.records_of(path)):
+        if "parentUuid" not in fields:
+            continue
+        seen = seen or _is_qwen_record(fields)
+        parent = fields["parentUuid"]
+        branches.add(
+            text(fields.get("uuid")),
+            None if parent is None else text(parent),
+            forks=fields.get("type") == "user",
+            counts=fields.get("type") != "system",
+        )
+    return branches if seen else None
+
+
+def _qwen_record(number: int, fields: Fields) -> Records:
+    kind, subtype = text(fields.get("type")), text(fields.get("subtype"))
+    if kind == "system":
+        payload = mapping(fields.get("systemPayload"))
+        if subtype == "custom_title":
+            yield Titled(title=text(payload.get("customTitle")) or text(fields.get("title")))
+        else:
+            yield parts.unknown(subtype or kind)
+        return
+    if (pieces := pieces_of(mapping(fields.get("message")).get("parts"), number)) is None:
+        yield Broken(line=number, why="the message has no parts")
+        return
+    ts, source = moment(fields.get("timestamp")), text(fields.get("uuid"))
+    match kind:
+        case "user" if subtype not in _PERSON:
+            yield Aside(what=subtype)
+        case "user":
+            what = not_said(pieces.said, "user")
+            yield Aside(what=what) if what else pieces.record("user", id=source, ts=ts)
+        case "assistant":
+            yield from _qwen_answer(fields, pieces, source, ts)
+        case "tool_result":
+            yield from _qwen_results(fields, pieces, source, ts)
+        case _:
+            yield parts.unknown(kind)
+
+
+def _qwen_answer(fields: Fields, pieces: parts.MessageParts, source: str, ts: str) -> Records:
+    model = text(fields.get("model"))
+    yield pieces.record("assistant", id=source, ts=ts, model=model)
+    yield from parts.used(
+        parts.counted(mapping(fields.get("usageMetadata")), *_COUNTS), model, answer=source
+    )
+
+
+def _qwen_results(fields: Fields, pieces: parts.MessageParts, source: str, ts: str) -> Records:
+    told = mapping(fields.get("toolCallResult"))
+    status = _QWEN_STATUS.get(text(told.get("status")), "ok")
+    # The response may have an id of its own; the record says which call it answers.
+    only = text(told.get("callId")) if len(pieces.results) == 1 else ""
+    for each in pieces.given(ts, source):
+        ended = each.status if each.status == "error" else status
+        yield msgspec.structs.replace(each, call=only or each.call, status=ended)
+
+
+QWEN_CODE = Format(name="qwen-code", title="Qwen Code", recognises=_is_of_qwen, read=_read_qwen)

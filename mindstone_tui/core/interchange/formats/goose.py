@@ -5,8 +5,6 @@ message a line; the database has a row a message. Tool results come as messages 
 the program wrote for the model alone (summaries of its own history) is counted as left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final

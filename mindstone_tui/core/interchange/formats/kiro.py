@@ -6,8 +6,6 @@ conversation as one object, in `data.sqlite3` or where `/save` wrote it: pairs o
 model and what it answered. The editor's files have the shape of Continue's.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from itertools import chain

@@ -5,8 +5,6 @@ first rule that fits an object says what it is, and ways such as `message.payloa
 parts are: the first of them at which there is anything. What no rule fits is counted by its kind.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -299,8 +297,7 @@ def _read(program: _Program, path: Path) -> Iterator[Record]:
     for name, about, found in _sessions(program, path):
         talk = _Talk(program, about)
         if not begins:
-            told = text(_at(about, program.at["began"]))
-            yield from talk.about(about, told or name, program.at)
+            yield from talk.about(about, text(_at(about, program.at["began"])) or name, program.at)
         if program.tree:
             found = _on_the_way(program, path)
         yield from sources.each_with(found, talk.take)

@@ -7,8 +7,6 @@ carry `model` and `tool_calls` (`id`, `name`, `arguments`), a tool's line the `t
 answers and a `status`; content may be a text or a list of parts as chat APIs use them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import cast, get_args
 

@@ -4,8 +4,6 @@ The conversation is taken over; decisions about the window belong to the session
 are counted as left out. A message keeps the id it was imported with, else the id of its line.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Mapping
 from functools import partial

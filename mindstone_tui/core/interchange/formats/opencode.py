@@ -50,8 +50,7 @@ def _stored(messages: Path, parts: Path) -> Iterator[Message | Broken]:
             continue
         listed: list[Any] = []
         for part in sorted((parts / file.stem).glob("*.json")):
-            read = sources.document(part)
-            if isinstance(read, Broken):
+            if isinstance(read := sources.document(part), Broken):
                 yield Broken(line=number, why=f"{part.name}: {read.why}")
             else:
                 listed.append(read)
@@ -119,8 +118,7 @@ def _sessions(path: Path) -> Iterator[OpencodeSession | Broken]:
     if sources.is_database(path):
         yield from sessions_in_database(path)
         return
-    fields = sources.document(path)
-    if isinstance(fields, Broken):
+    if isinstance(fields := sources.document(path), Broken):
         yield fields
     elif _is_stored(path, fields):
         yield from sessions_in_storage(path, fields)

@@ -4,8 +4,6 @@ Older versions write actions and observations, newer ones events of a `kind`; bo
 that a result answers. Of a folder of events any file stands for all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal
@@ -48,8 +46,7 @@ def _read(path: Path) -> Records:
 def _in_folder(folder: Path) -> Iterator[Numbered | Broken]:
     named = ((EVENT_FILE.fullmatch(each.name), each) for each in folder.iterdir())
     for number, file in sorted((int(name[1]), file) for name, file in named if name):
-        found = document(file)
-        if isinstance(found, Broken):
+        if isinstance(found := document(file), Broken):
             yield Broken(line=number, why=f"{file.name}: {found.why}")
         else:
             yield number, found

@@ -7,8 +7,6 @@ file appears in the other program's folder. What a chat service hands out on req
 or the `conversations*.json` in it: an array of conversations.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

@@ -5,8 +5,6 @@ begin messages. Thoughts and tools stand in tags of their own; a tool's fenced t
 the rest is how it was asked, as far as it is shown.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Final

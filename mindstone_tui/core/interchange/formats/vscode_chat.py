@@ -5,8 +5,6 @@ agent did stands twice: as the editor showed it, and as rounds of calls with wha
 rounds are taken where there are any.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 
@@ -136,8 +134,7 @@ def _shown(number: int, parts: list[Any], ts: str, model: str) -> Records:
     pieces = MessageParts(number, f"{number}-0")
     run: list[str] = []
     for at, part in enumerate(map(mapping, parts), 1):
-        kind = text(part.get("kind"))
-        if kind == "toolInvocationSerialized":
+        if (kind := text(part.get("kind"))) == "toolInvocationSerialized":
             pieces.texts.append("".join(run).strip())
             run = []
             _add_shown(pieces, part)

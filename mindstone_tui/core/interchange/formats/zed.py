@@ -4,8 +4,6 @@ A thread is one JSON object, compressed; older rows and older versions of the ob
 Only threads are dated, not their messages.
 """
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import tempfile

@@ -4,8 +4,6 @@ What it knows about the product are a few lines a topic (`topics.toml`). The wor
 and every number, come from the glossary of the settings in force.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterator, Sequence
@@ -145,10 +143,9 @@ _QUOTE_MARKS: Final = "\"'`"
 @cache
 def _wished() -> list[tuple[str, re.Pattern[str]]]:
     """The tools and the expressions of what is said to want them, in `wishes.txt`."""
-    path = Path(__file__).with_name("wishes.txt")
     return [
         (tool, re.compile(_PLEASE + filled, re.IGNORECASE | re.DOTALL))
-        for tool, expressions in lists_in(path).items()
+        for tool, expressions in lists_in(Path(__file__).with_name("wishes.txt")).items()
         for said in expressions
         for filled in (said.replace("{path}", _PATH).replace("{end}", _END),)
     ]
@@ -303,8 +300,7 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
         return GuideAnswer(text=_acknowledge(situation.question))
     if "recall" not in tools:
         return GuideAnswer(text=guide_texts().no_recall)
-    query = situation.question[:_LONGEST_QUERY]
-    return _use([Wish(tool="recall", values={"query": query})], tools)
+    return _use([Wish(tool="recall", values={"query": situation.question[:_LONGEST_QUERY]})], tools)
 
 
 def about_mindstone(request: Request, settings: Settings | None) -> str:
@@ -475,9 +471,8 @@ def defined(text: str, terms: Sequence[Term]) -> str | None:
 
 def on_the_screen(terms: Sequence[Term]) -> str:
     """Every word of the screen with what it means."""
-    groups = dict.fromkeys(term.group for term in terms)
     parts = ["These are the words on the screen; `?` shows them in the app at any time."]
-    for group in groups:
+    for group in dict.fromkeys(term.group for term in terms):
         rows = [f"- **{term.word}**: {term.text}" for term in terms if term.group == group]
         parts.append("\n".join([f"*{group}*", "", *rows]))
     return "\n\n".join(parts)
