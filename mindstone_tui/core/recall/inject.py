@@ -38,7 +38,6 @@ _REFERS_BACK: Final = lists.pattern_beside(__file__, "refers back", re.IGNORECAS
 
 def nowhere_known(session: str, seq: int) -> provenance.ImportSource:
     """Where nobody can look it up, imported words are marked all the same."""
-    del session, seq
     return provenance.UNKNOWN
 
 

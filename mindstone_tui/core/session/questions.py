@@ -378,10 +378,6 @@ def _for_turn(scope: events.AskedScope) -> events.AskedScope:
     return msgspec.structs.replace(scope, label=label)
 
 
-def _answer_in(given: conversation.ToolAnswered) -> Answer:
-    return Answer(**{name: getattr(given, name) for name in Answer.__struct_fields__})
-
-
 def _is_over(turn: list[Line]) -> bool:
     """Whether a turn needs no end: it has one, or none began."""
     kinds = {type(line.entry) for line in turn}
