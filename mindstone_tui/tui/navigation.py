@@ -250,42 +250,30 @@ class Navigator:
 
     async def _to_memory(self, argument: str) -> None:
         """Go to what is asked already; else ask about what was proposed here."""
-        host, asked = self._app.host, self._chat.input_area.decision
-        if asked is not None:
-            asked.enter(time.monotonic())
-            return
-        if not self._chat.proposals:
-            await self._put_what_waits()
-            return
-        proposal = self._chat.proposals[0]
-
-        def decided(choice: str) -> None:
-            if choice != "later":
-                self._chat.proposals.remove(proposal)
-                line = f"/memory {choice} {proposal.proposal}"
-                self._chat.command(line, how=review.key, seen=review.seen)
-
-        review = approval.MemoryReview(proposal, grace=host.decision_grace, clock=host.clock)
-        self._chat.input_area.decide(review, decided)
-
-    async def _put_what_waits(self) -> None:
-        """Ask about the newest thing that waits in this session; no key decides it by itself."""
         chat, host = self._chat, self._app.host
-        here = chat.status.session
-        found = await host.library.waiting_in(here) if host.library and here else ()
-        if not found or chat.input_area.decision is not None:
-            self._app.notify("Nothing that was proposed waits here. /waiting lists the rest.")
+        if chat.input_area.decision is not None:
+            chat.input_area.decision.enter(time.monotonic())
             return
-        waits = found[-1]
+        if chat.proposals:
+            name = chat.proposals[0].proposal
+            asked = approval.about_memory(chat.proposals[0])
+            words = {True: f"/memory approve {name}", False: f"/memory refuse {name}"}
+        else:
+            here = chat.status.session
+            found = await host.library.waiting_in(here) if host.library and here else ()
+            if not found or chat.input_area.decision is not None:
+                self._app.notify("Nothing that was proposed waits here. /waiting lists the rest.")
+                return
+            asked = found[-1].as_asked(datetime.now(UTC))
+            words = {yes: found[-1].command(yes=yes) for yes in (True, False)}
 
         def decided(choice: str) -> None:
-            answer = put.answer(choice)
+            allowed = put.answer(choice).allowed
             if choice != "later":
-                line = waits.command(yes=answer.allowed)
-                why = "" if answer.allowed or not put.why else f" {put.why}"
-                chat.command(f"{line}{why}", how=put.key, seen=put.seen)
+                chat.proposals = [one for one in chat.proposals if one.proposal != asked.call]
+                why = f" {put.why}" if put.why and not allowed else ""
+                chat.command(f"{words[allowed]}{why}", how=put.key, seen=put.seen)
 
-        asked = waits.as_asked(datetime.now(UTC))
         put = approval.Proposed(asked, grace=host.decision_grace, clock=host.clock)
         chat.input_area.decide(put, decided)
 
@@ -325,7 +313,7 @@ class Navigator:
             ("In a recording", ReplayScreen.BINDINGS),
             ("In a question, after Tab or F6", approval.Decision.BINDINGS),
             ("When a tool needs approval", approval.Approval.BINDINGS),
-            ("When a memory is proposed", approval.MemoryReview.BINDINGS),
+            ("When something is proposed", approval.Proposed.BINDINGS),
             ("Everywhere", [*type(self._app).BINDINGS, _PALETTE]),
         )
 

@@ -24,7 +24,7 @@ from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.sessions import ChooseScreen, SessionsScreen
 from mindstone_tui.tui.screens.setup import FetchScreen, KeyScreen
 from mindstone_tui.tui.screens.transcript import LineList, TranscriptScreen
-from mindstone_tui.tui.widgets.approval import Approval, MemoryReview
+from mindstone_tui.tui.widgets.approval import Approval, Proposed
 from mindstone_tui.tui.widgets.welcome import Welcome
 from tests.builders import transcript_in, use_tool
 from tests.tui.shelf import Shelf, fill
@@ -285,7 +285,7 @@ PROPOSAL = ev.MemoryProposed(
 
 @pytest.mark.parametrize(
     ("key", "command"),
-    [("a", "/memory approve m1"), ("r", "/memory refuse m1"), ("escape", ""), ("enter", "")],
+    [("y", "/memory approve m1"), ("n", "/memory refuse m1"), ("escape", ""), ("enter", "")],
 )
 async def test_a_memory_is_shown_as_a_diff_and_nothing_happens_without_a_decision(
     key: str, command: str
@@ -298,7 +298,7 @@ async def test_a_memory_is_shown_as_a_diff_and_nothing_happens_without_a_decisio
         await until(
             pilot,
             lambda: (
-                isinstance(app.chat.input_area.decision, MemoryReview)
+                isinstance(app.chat.input_area.decision, Proposed)
                 and app.chat.input_area.decision.is_open
             ),
         )
@@ -313,7 +313,7 @@ async def test_a_memory_that_is_decided_on_another_surface_is_not_offered_any_mo
     async with app.run_test() as pilot:
         await settle(pilot, talk)
         await pilot.press("f6")
-        await until(pilot, lambda: isinstance(app.chat.input_area.decision, MemoryReview))
+        await until(pilot, lambda: isinstance(app.chat.input_area.decision, Proposed))
         talk.announce(
             ev.EntryAppeared(
                 entry="e",

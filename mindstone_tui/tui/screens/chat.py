@@ -244,12 +244,9 @@ class ChatScreen(TalkScreen):
 
     def _offer_no_more(self, decided: list[str]) -> None:
         """Memories were decided, here by a command or on another surface."""
-        from mindstone_tui.tui.widgets.approval import MemoryReview  # 7 ms
-
         self.proposals = [one for one in self.proposals if one.proposal not in decided]
-        shown = self.input_area.decision
-        if isinstance(shown, MemoryReview) and shown.proposal.proposal in decided:
-            self.input_area.withdraw(shown)
+        for call in decided:
+            self._withdraw_question(call)
 
     async def _ready(self, event: ev.SessionReady) -> None:
         self.status.session, self.status.model = event.session, event.model

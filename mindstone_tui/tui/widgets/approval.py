@@ -22,11 +22,11 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
-from mindstone_tui.core.events import Answer, AskedPart, MemoryProposed, ToolAsked
+from mindstone_tui.core.events import Answer, AskedPart, AskedScope, MemoryProposed, ToolAsked
 from mindstone_tui.core.events.question import GRACE, answer_to, explain
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
-from mindstone_tui.tui.markdown.parse import diffed, numbered
+from mindstone_tui.tui.markdown.parse import numbered
 from mindstone_tui.tui.widgets.base import LineInput
 
 _SETTLE: Final = 0.25
@@ -444,51 +444,19 @@ def _parts(parts: Sequence[AskedPart]) -> Content:
     return Content("\n").join(rows)
 
 
-class MemoryReview(Decision):
-    """Nothing is stored without `approve`; `later` leaves it undecided."""
-
-    BINDINGS = [
-        Binding("a", "choose('approve')", "Approve", id="memory.approve"),
-        Binding("r", "choose('refuse')", "Refuse", id="memory.refuse"),
-        Binding("l", "choose('later')", "Later", id="memory.later"),
-    ]
-    FIRST = "later"
-
-    def __init__(
-        self, proposal: MemoryProposed, *, grace: float, clock: Callable[[], float]
-    ) -> None:
-        super().__init__(grace=grace, clock=clock)
-        self.proposal = proposal
-
-    def content(self) -> ComposeResult:
-        proposal = self.proposal
-        sources = ", ".join(f"#{seq}" for seq in proposal.sources)
-        yield Static(
-            Content.assemble(
-                ("☆ ", "bold $accent"),
-                ("Remember this?  ", "bold"),
-                show.line(proposal.path, 80, "$muted"),
-            ),
-            markup=False,
-            id="question",
-        )
-        why = [show.text(proposal.why, "$muted"), Content.styled(f"from {sources}", "$faint")]
-        yield Static(Content("\n").join(why), markup=False, id="why")
-        with VerticalScroll(id="exact", can_focus=False):
-            yield Static(difference(proposal), markup=False, id="diff")
-
-    def answers(self) -> ComposeResult:
-        yield button("l", Content("Later"), "later")
-        yield button("a", Content("Approve"), "approve")
-        yield button("r", Content("Refuse"), "refuse")
-
-    def action_back(self) -> None:
-        self.action_choose("later")
-
-
-def difference(proposal: MemoryProposed) -> Content:
-    """What changes in the memory's file, line by line."""
-    lines = difflib.unified_diff(
-        exact(proposal.before).splitlines(), exact(proposal.after).splitlines(), lineterm="", n=3
+def about_memory(proposal: MemoryProposed) -> ToolAsked:
+    """A proposed memory as a question: what would change in its file, line by line."""
+    before, after = exact(proposal.before).splitlines(), exact(proposal.after).splitlines()
+    changed = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
+    sources = ", ".join(f"#{seq}" for seq in proposal.sources)
+    return ToolAsked(
+        turn=0,
+        call=proposal.proposal,
+        name="memory",
+        risk="memory",
+        shown=proposal.path,
+        digest="",
+        diff="\n".join(changed),
+        why=f"{proposal.why} From {sources}.",
+        scopes=(AskedScope(scope="once", label="Remember it"),),
     )
-    return diffed("\n".join(list(lines)[2:]))
