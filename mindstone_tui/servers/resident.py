@@ -33,6 +33,8 @@ LONGEST_SOCKET_PATH: Final = 100
 """What the system takes for the address of a socket, and a little less."""
 _TICK: Final = 5.0
 _STOPPING: Final = 10.0
+_LAST_BYTES: Final = 1.0
+"""Seconds for what was written already when it ends; some take nothing."""
 _SWITCH: Final = 0.0005
 """Seconds after which a busy thread makes way: answering takes a dozen turns at the interpreter."""
 
@@ -369,7 +371,8 @@ def patient_protocol(seconds: float, most: int) -> Any:
     class PatientProtocol(H11Protocol):
         """Closes a connection on which no request became whole in time, and says why.
 
-        Where more are silent than may be, before a request or after one, the longest silent gives
+        So it does, without a word, where nobody takes the answer. Where more are silent than may
+        be, before a request, after one or with an answer before them, the longest silent gives
         way, so that whoever has something to say finds room.
         """
 
@@ -379,8 +382,28 @@ def patient_protocol(seconds: float, most: int) -> Any:
 
         def handle_events(self) -> None:
             super().handle_events()
-            if self.cycle is not None and not self.cycle.response_complete:
+            if self._is_at_work() and not self.flow.write_paused:
                 self._waited()
+
+        def _is_at_work(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._wait()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if self._is_at_work():
+                self._waited()
+
+        def shutdown(self) -> None:
+            super().shutdown()
+            self.loop.call_later(_LAST_BYTES, self._cut)
+
+        def _cut(self) -> None:
+            if self.flow.write_paused or not self._is_at_work():
+                self.transport.abort()
 
         def on_response_complete(self) -> None:
             self._wait()
@@ -402,11 +425,14 @@ def patient_protocol(seconds: float, most: int) -> Any:
 
         def _give_up(self) -> None:
             self._waited()
-            if not self.transport.is_closing():
+            if self.flow.write_paused or self.transport.is_closing():
+                self.transport.abort()
+            else:
                 said = b"The request took too long to arrive.\n"
                 head = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: "
                 self.transport.write(head + str(len(said)).encode() + b"\r\n\r\n" + said)
                 self.transport.close()
+                self.loop.call_later(seconds, self.transport.abort)  # if nobody reads even that
 
     silent: dict[PatientProtocol, asyncio.TimerHandle] = {}
     return PatientProtocol

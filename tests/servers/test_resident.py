@@ -12,13 +12,23 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from mindstone_tui import api
 from mindstone_tui.core.errors import UsageError
-from mindstone_tui.servers.resident import Listening, Resident, TokenFile, ask, listening
+from mindstone_tui.servers.resident import (
+    Listening,
+    Resident,
+    TokenFile,
+    ask,
+    listening,
+    patient_protocol,
+)
 from tests.cli.program import ROOT, mindstone
 from tests.core.session.stage import check_history
 from tests.servers.residence import PATIENCE, Residence, residing
@@ -362,6 +372,62 @@ async def test_silent_clients_leave_room_for_others(
         for _, writer in silent:
             writer.close()
     assert reply.status_code == 200
+
+
+class Deaf(asyncio.Transport):
+    """A connection whose other end takes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aborted = asyncio.Event()
+        self.closing = False
+
+    def write(self, data: object) -> None:
+        del data
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
+
+    def abort(self) -> None:
+        self.closing = True
+        self.aborted.set()
+
+
+async def deaf(protocol: Any) -> tuple[Any, Deaf]:
+    async def silence(scope: Any, receive: Any, send: Any) -> None:
+        del scope, send
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    made = protocol(uvicorn.Config(silence, interface="asgi3", log_config=None), ServerState(), {})
+    made.connection_made(end := Deaf())
+    made.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    made.pause_writing()
+    return made, end
+
+
+async def test_who_takes_no_answer_is_let_go_when_its_time_is_up_or_others_need_the_room() -> None:
+    crowded, reading = patient_protocol(3600, 2), patient_protocol(3600, 1)
+    made = [await deaf(crowded) for _ in range(3)]
+    made += [await deaf(patient_protocol(0.01, 2)), await deaf(patient_protocol(3600, 2))]
+    made += [await deaf(reading)]
+    made[5][0].resume_writing()
+    made += [await deaf(reading)]
+    try:
+        assert [end.aborted.is_set() for _, end in made[:3]] == [True, False, False]
+        assert not made[5][1].aborted.is_set()
+        made[4][0].shutdown()
+        async with asyncio.timeout(10):
+            await made[3][1].aborted.wait()
+            await made[4][1].aborted.wait()
+    finally:
+        for each, _ in made:
+            each.connection_lost(None)  # so that what answers them ends
+        tasks = [task for each, _ in made for task in each.server_state.tasks]
+        await asyncio.wait(tasks)
 
 
 async def test_a_body_of_very_many_values_is_refused_in_a_sentence(

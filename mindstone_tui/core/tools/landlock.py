@@ -3,8 +3,8 @@
 Started beside `supervisor.py` in a process of its own, so it imports nothing but the standard
 library. Landlock can only add rights below a folder, never take them away again, so each entry of
 the workspace is opened one by one and the protected ones are left out. What Landlock does not know
-(UDP, Unix sockets, permissions) the filter of `seccomp.py` refuses; what only root's capabilities
-would allow is gone with them, as it is under bubblewrap.
+(UDP, Unix sockets, permissions) the filter of `seccomp.py` refuses or leaves to `metadata.py`; what
+only root's capabilities would allow is gone with them, as it is under bubblewrap.
 """
 
 import ctypes
@@ -38,7 +38,7 @@ def usable() -> bool:
 
 
 def apply(rules: dict[str, object]) -> None:
-    """Confine this process and all it starts: `readable`, `writable` (paths) and `network`."""
+    """Confine this process and all it starts: `network`, and what is granted on which paths."""
     version = abi()
     network = bool(rules["network"])
     handled = (1 << (16 if version >= 5 else 15)) - 1
@@ -48,7 +48,9 @@ def apply(rules: dict[str, object]) -> None:
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     ruleset = _checked(_syscall(_CREATE_RULESET, attributes, size, 0))
     change = handled & ~(_MAKE_CHAR | _MAKE_BLOCK)
-    for paths, rights in ((rules["readable"], _LOOK), (rules["writable"], change)):
+    granted = {"listed": _READ_DIR, "readable": _LOOK, "writable": change, "devices": change}
+    for name, rights in granted.items():
+        paths = rules[name]
         assert isinstance(paths, list)
         for path in paths:
             _grant(ruleset, str(path), rights)
@@ -56,11 +58,12 @@ def apply(rules: dict[str, object]) -> None:
     _checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _checked(_syscall(_RESTRICT_SELF, ruleset, 0))
     os.close(ruleset)
-    _drop_capabilities(libc)
+    drop_capabilities()
 
 
-def _drop_capabilities(libc: ctypes.CDLL) -> None:
-    """Leave nothing of root but its name; whoever has no capabilities keeps none."""
+def drop_capabilities() -> None:
+    """Leave nothing of root but its name to this thread; who has no capabilities keeps none."""
+    libc = ctypes.CDLL(None, use_errno=True)
     number = 0
     while libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) == 0:  # until there is no such number
         number += 1

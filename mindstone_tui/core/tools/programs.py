@@ -89,9 +89,10 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     opaque: bool = False
     """It runs others or changes the shell: its first word says nothing about the rest."""
     sets_up: tuple[str, ...] = ()
-    """Actions that run or set up other programs, so that no rule with a star reaches them."""
+    """Actions that run or set up other programs."""
     offer: tuple[str, ...] = ()
-    """Actions that do the same kind of work whatever follows, if no option is risky."""
+    """Actions that do the same kind of work whatever follows, if no option is risky: what a rule
+    with a star reaches, and all of it."""
     risky: RiskyOptions = RiskyOptions()
 
 
@@ -189,6 +190,8 @@ def names_a_file(words: list[str | None]) -> bool:
 
 def looks_like_a_path(word: str) -> bool:
     """Whether a word may lead somewhere else than into the folder."""
+    if word.lower().startswith("file:"):
+        return True
     if "://" in word or re.match(r"[\w.-]+@[\w.-]+:", word):
         return False
     return word.startswith(("/", "~")) or ".." in word.split("/")

@@ -62,7 +62,9 @@ def shown_at_home(home: Path, path: str, venv: str = "") -> tuple[Path, ...]:
     named += [home / root / part for root in _KNOWN.conda for part in _KNOWN.parts_of_conda]
     named += [folder for folder in _programs(path) if home in folder.parents]
     named += [each for each in _environments(path, venv) if home in each.parents]
-    return tuple(it for it in dict.fromkeys(named) if it.exists() and not _holds(it, home))
+    return tuple(
+        it for it in dict.fromkeys(named) if os.access(it, os.F_OK) and not _holds(it, home)
+    )
 
 
 def shown_elsewhere(home: Path, path: str, venv: str = "") -> tuple[Path, ...]:
@@ -77,7 +79,7 @@ def shown_elsewhere(home: Path, path: str, venv: str = "") -> tuple[Path, ...]:
     return tuple(
         place
         for place in dict.fromkeys(found)
-        if place.exists() and not _holds(place, home) and not _in_system(place)
+        if os.access(place, os.F_OK) and not _holds(place, home) and not _in_system(place)
     )
 
 
@@ -91,9 +93,10 @@ def _in_system(place: Path) -> bool:
 
 
 def _programs(path: str) -> Iterator[Path]:
-    """The folders of `PATH` that are called what such folders are called."""
+    """The folders of `PATH` that are called what such folders are called, if they can be used."""
     for part in path.split(":"):
-        if part.startswith("/") and Path(part).name.casefold() in _KNOWN.program_folders:
+        named = part.startswith("/") and Path(part).name.casefold() in _KNOWN.program_folders
+        if named and os.access(part, os.X_OK):
             yield Path(part)
 
 
@@ -103,7 +106,7 @@ def _environments(path: str, venv: str) -> Iterator[Path]:
     if venv.startswith("/"):
         candidates.append(Path(venv))
     for each in candidates:
-        if (each / "pyvenv.cfg").is_file():
+        if os.access(each / "pyvenv.cfg", os.R_OK):
             yield each
 
 
@@ -355,11 +358,12 @@ class Landlock(msgspec.Struct, frozen=True):
     ) -> Confined:
         """Rights for the system's programs and for each unguarded entry of the workspace."""
         _refuse_wide_roots(workspace, self.home)
+        hidden = tuple(each.resolve() for each in (*self.hidden, *workspace.protected))
         entries = [
-            str(entry)
+            str(shown)
             for root in workspace.roots
             for entry in _openable(root, tuple(_nested_repositories(root)))
-            if not self._is_hidden(entry, workspace)
+            for shown in _around(entry, hidden)
         ]
         readable = [
             *(each.resolve() for each in shown_of_the_machine()),
@@ -371,8 +375,10 @@ class Landlock(msgspec.Struct, frozen=True):
         scratch = _fresh_scratch()
         settings = scratch / "gitconfig"
         rules: dict[str, object] = {
-            "readable": [str(path) for path in readable if not self._is_hidden(path, workspace)],
-            "writable": [*entries, *_DEVICES, str(scratch)],
+            "readable": [str(shown) for path in readable for shown in _around(path, hidden)],
+            "listed": [str(root) for root in workspace.roots],
+            "writable": [*entries, str(scratch)],
+            "devices": list(_DEVICES),
             "network": network,
         }
         return Confined(
@@ -389,12 +395,18 @@ class Landlock(msgspec.Struct, frozen=True):
             roots=workspace.roots,
         )
 
-    def _is_hidden(self, path: Path, workspace: Workspace) -> bool:
-        real = path.resolve()
-        return any(
-            real == place or place in real.parents
-            for place in (each.resolve() for each in (*self.hidden, *workspace.protected))
-        )
+
+def _around(place: Path, hidden: tuple[Path, ...]) -> Iterator[Path]:
+    """A place, or what of it lies beside places that are hidden in it."""
+    real = place.resolve()
+    if any(real == each or each in real.parents for each in hidden):
+        return
+    if not any(real in each.parents for each in hidden):
+        yield place
+        return
+    for entry in sorted(real.iterdir()):
+        if not entry.is_symlink():
+            yield from _around(entry, hidden)
 
 
 def _openable(folder: Path, repositories: tuple[Path, ...]) -> Iterator[Path]:

@@ -19,7 +19,7 @@ from mindstone_tui.core.tools.shell import Bounds, clean_environment, run
 from mindstone_tui.core.tools.workspace import Workspace
 
 _TRIALS: Final = """
-import json, os, socket, sys
+import json, os, resource, socket, sys
 told = json.loads(sys.argv[1])
 def tried(attempt):
     try:
@@ -41,6 +41,9 @@ print(json.dumps({
     "repository": tried(made(told["repository"])),
     "kernel": tried(lambda: os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY))),
     "rights": tried(lambda: os.chmod(told["inside"], 0o4700)),
+    "marks": [tried(lambda: os.chmod(told["marked"], 0o666)),
+              tried(lambda: os.utime(told["marked"], (1, 1)))] != [False, False],
+    "limits": tried(lambda: resource.prlimit(told["process"], resource.RLIMIT_CORE)),
     "settings": tried(lambda: os.mkdir(told["settings"])),
     "secret": tried(lambda: open(told["secret"]).close()),
     "machine": any(tried(lambda: open(place).close()) for place in told["machine"]),
@@ -54,8 +57,16 @@ print(json.dumps({
 _INTERPRETER: Final = str(Path(sys.executable).resolve())
 """The real one: a virtual environment may lie in a folder that is hidden inside."""
 _OF_THE_MACHINE: Final = ("machine-id", "shadow", "environment", "fstab", "sudoers", "pip.conf")
-_PROMISES: Final = values.shipped(__file__, "sandbox_promises.json", dict[str, str])
-"""What is to hold, by the trial that must fail."""
+
+
+class _Known(msgspec.Struct, frozen=True):
+    promises: dict[str, str]
+    """What is to hold, by the trial that must fail."""
+    gaps: dict[str, tuple[str, ...]]
+    """What a confinement cannot do by its nature, said before anyone relies on it."""
+
+
+_KNOWN: Final = values.shipped(__file__, "sandbox_promises.json", _Known)
 
 
 class SandboxProbe(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,10 +108,12 @@ async def probe(environ: Mapping[str, str], sandbox: Sandbox) -> SandboxProbe:
         )
     return SandboxProbe(
         name=sandbox.name,
-        working=not any(answers[door] for door in ("outside", "kernel", "repository")),
-        holds=tuple(text for key, text in _PROMISES.items() if not answers[key]),
-        does_not_hold=tuple(f"not so: {text}" for key, text in _PROMISES.items() if answers[key])
-        + tuple(_known_gaps(sandbox)),
+        working=not any(answers[door] for door in ("outside", "kernel", "repository", "marks")),
+        holds=tuple(text for key, text in _KNOWN.promises.items() if not answers[key]),
+        does_not_hold=(
+            *(f"not so: {text}" for key, text in _KNOWN.promises.items() if answers[key]),
+            *_KNOWN.gaps.get(sandbox.name, ()),
+        ),
     )
 
 
@@ -111,7 +124,8 @@ def _scene() -> Iterator[Path]:
         base = Path(place).resolve()
         for name in ("secret", "work/.git", "work/open"):
             disk.ensure_folder(base / name)
-        (base / "secret" / "key").touch(0o600)
+        for name in ("secret/key", "marked"):
+            (base / name).touch(0o600)
         yield base
 
 
@@ -127,6 +141,7 @@ async def _tried(sandbox: Sandbox, base: Path, environ: Mapping[str, str]) -> di
         told = {
             "inside": str(root / "open" / "file"),
             "outside": str(base / "file"),
+            "marked": str(base / "marked"),
             "repository": str(root / ".git" / "config"),
             "settings": str(root / ".mindstone"),
             "secret": str(base / "secret" / "key"),
@@ -148,7 +163,9 @@ async def _tried(sandbox: Sandbox, base: Path, environ: Mapping[str, str]) -> di
             finished.kept.decode("utf-8", "replace").strip()[-300:] or "it did not run"
         )
     said = msgspec.json.decode(finished.kept.strip().rsplit(b"\n", 1)[-1], type=dict[str, bool])
-    return {**said, **_really_there(told)}
+    marked = (base / "marked").stat()
+    changed = marked.st_mode & 0o777 != 0o600 or marked.st_mtime == 1
+    return {**said, **_really_there(told), "marks": changed}
 
 
 def _really_there(told: Mapping[str, object]) -> dict[str, bool]:
@@ -157,18 +174,3 @@ def _really_there(told: Mapping[str, object]) -> dict[str, bool]:
         trial: os.path.lexists(str(told[place]))
         for trial, place in (*places.items(), ("settings", "settings"))
     }
-
-
-def _known_gaps(sandbox: Sandbox) -> list[str]:
-    """What this confinement cannot do by its nature, said before anyone relies on it."""
-    if sandbox.name == "landlock":
-        return [
-            "new files at the top of the workspace cannot be made, only below existing folders",
-            "permissions and times of files the user owns can be changed, their content cannot",
-            "names and sizes of files elsewhere can be seen, their content cannot",
-            "a system file that is replaced while a command runs cannot be read until the next one",
-        ]
-    return [
-        "CPU, memory and disk are bounded by time and output only",
-        "a repository made deeper than three folders down is not protected",
-    ]

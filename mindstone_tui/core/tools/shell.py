@@ -372,6 +372,8 @@ def told_of(finished: CommandFinished) -> str:
             f"\n[taken off: setuid, setgid or capabilities of {named(finished.taken_off)}. A"
             " confined command leaves none, and no device: what was one is gone.]"
         )
+    if finished.code < 0:
+        lines += "\n[its supervisor was killed: what the command started may still run.]"
     return lines
 
 

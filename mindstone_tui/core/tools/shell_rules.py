@@ -314,15 +314,9 @@ def _beyond(part: CommandPart | None) -> bool:
 
 
 def _may_run_more(command: tuple[str, ...]) -> bool:
-    """Whether the words after the first few could be another program, or set one up."""
-    row = row_of(command[0])
-    if row.opaque or "/" in command[0] or has_risky_option(command):
-        return True
-    if not row.sets_up:
-        return False
-    if row.sets_up == _EVERY or len(command) < 2:
-        return True
-    return command[1].startswith(("-", "+")) or command[1] in row.sets_up
+    """Whether more words could do another kind of work than the table knows for sure."""
+    risky = "/" in command[0] or has_risky_option(command)
+    return risky or row_of(command[0]).opaque or _prefix(command) is None
 
 
 def _check_shell(text: str, words: list[str], open_ended: bool) -> None:

@@ -7,17 +7,20 @@ parent dies, it stops all that is left, then kills it, until nothing answers.
     python -I -S supervisor.py HOLD COMMAND [ARGUMENT…]
 
 HOLD is JSON: `group`, a control group to enter first; `landlock`, what `landlock.py` and
-`seccomp.py` beside this file apply to the command; `filter`, the number under which bubblewrap
-finds the filter of the latter, and `local`, whether that leaves Unix sockets. Each may be null.
+`seccomp.py` beside this file apply to the command, whose questions `metadata.py` answers; `filter`,
+the number under which bubblewrap finds the filter, and `local`, whether that leaves Unix sockets.
+Each may be null.
 """
 
 import ctypes
+import importlib
 import json
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -29,8 +32,13 @@ def main(arguments: list[str]) -> int:
     _enter(hold["group"])
     _adopt_orphans()
     told = _Told()
+    answers = (
+        _beside("metadata").Answers(hold["landlock"]["writable"]) if hold["landlock"] else None
+    )
     if (child := os.fork()) == 0:
-        _become(arguments[1:], hold["landlock"], hold["filter"], local=hold["local"])
+        _become(arguments[1:], hold, answers)
+    if answers:
+        answers.begin()
     code = _wait_for(child, told)
     _end_all()
     return 143 if told.to_stop else code
@@ -70,28 +78,28 @@ def _adopt_orphans() -> None:
         os._exit(143)
 
 
-def _become(
-    command: list[str], confinement: dict[str, object] | None, filter_at: int | None, *, local: bool
-) -> None:
+def _become(command: list[str], hold: dict[str, Any], answers: Any) -> None:
     """Turn this process into the command, in a session of its own and with default signals."""
     try:
         os.setsid()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
-        if confinement is not None or filter_at is not None:
-            sys.path.insert(0, str(Path(__file__).parent))
-            import landlock  # type: ignore[import-not-found]  # files beside this one
-            import seccomp  # type: ignore[import-not-found]
-
-            if confinement is not None:
-                landlock.apply(confinement)
-                seccomp.apply(sockets=bool(confinement["network"]))
-            if filter_at is not None:
-                seccomp.offer(filter_at, local=local)
+        if hold["landlock"] is not None:
+            landlock, seccomp = _beside("landlock"), _beside("seccomp")
+            landlock.apply(hold["landlock"])
+            answers.hear(seccomp.apply(sockets=bool(hold["landlock"]["network"])))
+        if hold["filter"] is not None:
+            _beside("seccomp").offer(hold["filter"], local=hold["local"])
         os.execvp(command[0], command)
     except BaseException as error:
         os.write(2, f"{command[0]}: {error}\n".encode("utf-8", "replace"))
     os._exit(127)
+
+
+def _beside(name: str) -> Any:
+    """A module whose file lies next to this one."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    return importlib.import_module(name)
 
 
 def _wait_for(child: int, told: _Told) -> int:
@@ -109,16 +117,19 @@ def _wait_for(child: int, told: _Told) -> int:
 def _end_all() -> None:
     """Stop every descendant, then kill it; a fork bomb is frozen before it is shot."""
     known: set[int] = set()
-    while fresh := _descendants() - known:
-        _send(fresh, signal.SIGSTOP)
-        known |= fresh
-    _send(_descendants() | known, signal.SIGKILL)
-    while True:
-        try:
+    try:
+        while fresh := _descendants() - known:
+            _send(fresh, signal.SIGSTOP)
+            known |= fresh
+        _send(_descendants() | known, signal.SIGKILL)
+        while True:
             os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
-        _send(_descendants(), signal.SIGKILL)
+            _send(_descendants(), signal.SIGKILL)
+    except ChildProcessError:
+        return
+    except BaseException:  # something took our eyes: whoever started us must know that
+        _send(known, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _descendants() -> set[int]:
@@ -146,7 +157,7 @@ def _processes() -> Iterator[tuple[int, int]]:
         if entry.name.isdigit():
             try:
                 stat = (entry / "stat").read_bytes()
-            except OSError:
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
                 continue
             yield int(entry.name), int(stat.rpartition(b")")[2].split()[1])
 

@@ -343,7 +343,8 @@ class _Judgement:
                 said.steers = True
             places = [here / path for here in self._here]
             if programs.looks_like_a_path(path) and (
-                path.startswith("~") or not all(map(self._inside, map(_by_letters, places)))
+                path.startswith(("~", "file:", "FILE:"))
+                or not all(map(self._inside, map(_by_letters, places)))
             ):
                 said.add("outside the workspace", f"{verb} {path}, outside the workspace")
             elif verb != "runs" and not all(map(self._inside, map(_real, places))):

@@ -292,6 +292,28 @@ def test_a_star_reaches_nothing_by_what_stands_around_a_link(context: ToolContex
             assert found.verdict == verdict, command
 
 
+def test_a_star_reaches_only_what_is_known_to_do_one_kind_of_work(context: ToolContext) -> None:
+    commands = (
+        "jq --run-tests t; curl -s file:///etc/passwd; cp notes link/; cp -rL link d; mv a link/; "
+        "git apply --unsafe-paths p; git merge-index ./x -a; nm --plugin ./x.so y; jobs -x ./x; "
+        "tar chf - link; zip -q -r a.zip link; bat --pager=./x a; ag --pager=./x a; "
+        "ack --pager=./x a; cloc --extract-with=./x a; wget --use-askpass=./x b; "
+        "prettier --plugin=./x a; yq -i .a=1 b; ldd ./x; history -a notes; nobody-knows-this a"
+    )
+    for command in commands.split("; "):
+        words = command.split()
+        for prefix in (words[:1], words[:2] if words[2:] else words[:1]):
+            rules = (Rule.parse("allow", f"shell {' '.join(prefix)} *"),)
+            preview = SHELL.preview({"command": command}, context)
+            found = decide(SHELL, preview, mode="ask", rules=rules, sandboxed=False)
+            assert found.verdict == "ask", command
+    for command in ("bat --pager=./x a", "yq -i .a=1 b", "ldd ./x", "history -w notes"):
+        (part,) = SHELL.preview({"command": command}, context).parts
+        assert "reads" not in part.effects, command
+    (part,) = SHELL.preview({"command": "curl file:///etc/passwd"}, context).parts
+    assert "outside the workspace" in part.effects
+
+
 def test_a_rule_for_a_file_shows_its_path_and_reads_it_back(context: ToolContext) -> None:
     preview = Preview(title="write", place=("tests", "unit", "test_new.py"))
     exact, edits = offered("write", preview)

@@ -3,16 +3,20 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import shutil
 import signal
 import socket
 import stat
 import struct
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,18 +68,26 @@ class Scene:
         self.heard: list[bytes] = []
         self.signals: list[int] = []
         self.before = self.guarded()
+        self.own = self.set_for_us()
 
-    def guarded(self) -> dict[str, tuple[int, int, int, bytes]]:
+    @staticmethod
+    def set_for_us() -> tuple[object, ...]:
+        """What can be set for this process from elsewhere."""
+        limits = [resource.getrlimit(each) for each in range(16)]
+        return (*limits, os.getpriority(os.PRIO_PROCESS, 0), os.sched_getaffinity(0))
+
+    def guarded(self) -> dict[str, tuple[int, int, int, int, bytes]]:
         """Everything that must stay as it is: names, modes, owners, times and content."""
         places = [self.base / "victim", self.out, self.home, self.work / "sub" / ".git"]
         places += [self.work / name for name in (".git", ".vscode", ".mindstone")]
-        found: dict[str, tuple[int, int, int, bytes]] = {}
+        found: dict[str, tuple[int, int, int, int, bytes]] = {}
         for place in places:
             for path in (place, *(sorted(place.rglob("*")) if place.is_dir() else ())):
                 if path.exists() or path.is_symlink():
                     info = path.lstat()
                     content = path.read_bytes() if path.is_file() else b""
-                    found[str(path)] = (info.st_mode, info.st_uid, info.st_mtime_ns, content)
+                    owner = (info.st_uid, info.st_gid)
+                    found[str(path)] = (info.st_mode, *owner, info.st_mtime_ns, content)
         return found
 
     def escaped(self) -> str:
@@ -87,7 +99,7 @@ class Scene:
             for name in {**now, **self.before}
             # A folder's time moves when a placeholder beside it comes and goes.
             if now.get(name) != self.before.get(name)
-            and not (name in folders and now[name][:2] == self.before.get(name, (0, 0))[:2])
+            and not (name in folders and now[name][:3] == self.before.get(name, (0, 0, 0))[:3])
         ]
         leaked = [
             str(path)
@@ -105,6 +117,7 @@ class Scene:
             if not path.is_symlink() and lends_rights(path) and "shared" not in path.parts
         ]
         net = [*lent, *map(str, self.work.rglob("net"))]
+        net += [] if self.set_for_us() == self.own else ["limits"]
         return " ".join(map(str, [*changed, *leaked, *elsewhere, *net, *self.heard, *self.signals]))
 
     @contextlib.contextmanager
@@ -198,8 +211,8 @@ async def test_no_attempt_gets_out_of_bubblewrap(scene: Scene, attempts: list[st
     assert await escapes_of(scene, sandbox, attempts) == ""
 
 
-# Landlock knows nothing of permissions, owners and times; older kernels let signals pass.
-BEYOND_LANDLOCK = ("chmod ", "chown ", "touch -d", *(("kill ",) if landlock.abi() < 6 else ()))
+# Older kernels let signals pass.
+BEYOND_LANDLOCK = ("kill ",) if landlock.abi() < 6 else ("no such attempt",)
 KNOWN_TO_LANDLOCK = [each for each in ESCAPES if not each.startswith(BEYOND_LANDLOCK)]
 
 
@@ -243,6 +256,31 @@ async def test_ordinary_work_goes_on_inside(scene: Scene) -> None:
         )
         assert result.status == "ok", result.text
         assert (scene.work / "existing").read_text() == "new\n"
+
+
+async def test_what_may_be_written_may_be_marked_as_well(scene: Scene) -> None:
+    (scene.work / "top").write_text("#!/bin/sh\n")
+    for sandbox in confinements(scene):
+        result = await attempt(
+            scene,
+            sandbox,
+            "set -e; chmod 750 top; cd open; rm -rf *; echo x > a; chmod 604 ./a; cp -p a b;"
+            " touch -d 2001-02-03T00:00Z a; ln -s a l; touch -h -d 2002-02-03T00:00Z l;"
+            " chown -h $(id -u):$(id -g) l; chmod 601 l; install -m 711 a c; tar cf t a b l c;"
+            f" mkdir d; tar xpf t -C d; nice -n 5 {INTERPRETER} -c 'import os;"
+            ' os.utime(os.open("b", 0), (5, 6)); os.fchmod(os.open("c", 0), 0o700);'
+            ' os.chmod("/proc/self/fd/%d" % os.open("c", os.O_PATH), 0o710);'
+            ' os.chown("c", -1, os.getgid())\'; touch a b/ 2>/dev/null || touch a',
+            seconds=20,
+        )
+        assert result.status == "ok", result.text
+        work = scene.work / "open"
+        modes = {name: (work / name).stat().st_mode & 0o777 for name in ("a", "b", "c", "d/a")}
+        assert modes == {"a": 0o601, "b": 0o604, "c": 0o710, "d/a": 0o601}
+        assert (scene.work / "top").stat().st_mode & 0o777 == 0o750
+        assert (work / "b").stat().st_mtime == 6
+        assert (work / "d" / "a").stat().st_mtime == 981158400
+        assert (work / "d" / "l").lstat().st_mtime == 1012694400
 
 
 PERMISSIONS = {
@@ -438,6 +476,54 @@ async def test_the_whole_tree_inside_dies_with_its_time(scene: Scene) -> None:
     assert result.status == "timeout"
     again = await attempt(scene, sandbox, "ps ax | grep -c '[s]leep'")
     assert again.text.startswith("0")
+
+
+@pytest.mark.parametrize("place", ["top", "folder/deep"])
+async def test_a_hidden_place_inside_the_workspace_is_out_of_reach(
+    scene: Scene, place: str
+) -> None:
+    own = scene.work / place
+    own.mkdir(parents=True)
+    (own / "token").write_text("TOPSECRET")
+    (own.parent / "beside").write_text("plain")
+    for sandbox in confinements(scene):
+        inside = msgspec.structs.replace(sandbox, hidden=(own,))  # type: ignore[type-var]
+        result = await attempt(
+            scene,
+            inside,
+            f"cat {own.parent}/beside; ls {own.parent}; echo new > {own.parent}/beside;"
+            f" cat {own}/token; echo x > {own}/hooks.json; echo x >> {own}/token;"
+            f" chmod 777 {own}/token; mv {own} open/away",
+        )
+        assert "plain" in result.text, result.text
+        assert "beside" in result.text, result.text
+        assert "TOPSECRET" not in result.text
+        assert (own.parent / "beside").read_text() == "new\n"
+        (own.parent / "beside").write_text("plain")
+        assert [each.name for each in own.iterdir()] == ["token"]
+        assert (own / "token").read_text() == "TOPSECRET"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give its rights away")
+def test_a_folder_of_path_that_may_not_be_looked_at_is_skipped() -> None:
+    with tempfile.TemporaryDirectory() as base:
+        Path(base).chmod(0o711)
+        for name in ("closed/bin", "open/bin"):
+            Path(base, name).mkdir(parents=True)
+        Path(base, "closed").chmod(0o700)
+        asked = f"Path('/nonexistent'), '{base}/closed/bin:{base}/open/bin', '{base}/closed'"
+        done = subprocess.run(
+            [
+                *(sys.executable, "-c"),
+                "import os; from pathlib import Path; from mindstone_tui.core.tools import sandbox;"
+                f" os.setgid(65534); os.setuid(65534); print(*sandbox.shown_elsewhere({asked}))",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert "open/bin" in done.stdout, done.stderr
+    assert "closed" not in done.stdout
 
 
 def test_a_workspace_as_wide_as_home_is_refused(scene: Scene) -> None:
