@@ -26,7 +26,7 @@ _ROOM = 256 << 10
 _STARTING = 8.0
 """Seconds that a resident may take to listen."""
 _ALONE = 5.0
-"""Seconds for what the rules say where no resident can be had; programs give their hooks ten."""
+"""Seconds for what the rules say where no resident can be had; programs give these hooks nine."""
 _FIELDS = ("hook_event_name", "session_id", "transcript_path", "cwd", "prompt", "source")
 _READS = (b"SessionStart", b"UserPromptSubmit", b"BeforeAgent")
 """Events whose answer the program reads."""

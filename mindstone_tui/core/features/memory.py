@@ -34,12 +34,7 @@ from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate_entry import surface_of
 from mindstone_tui.core.features.rules import RulesFeature, told
 from mindstone_tui.core.language.intent import is_correction
-from mindstone_tui.core.library.open_questions import (
-    check_mark,
-    check_was_there,
-    mark_in,
-    mark_of,
-)
+from mindstone_tui.core.library.open_questions import check_mark, check_was_there, mark_in, mark_of
 from mindstone_tui.core.memory import consolidation, files
 from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, ProposalState, diff
 from mindstone_tui.core.recall.inject import queries

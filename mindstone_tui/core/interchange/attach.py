@@ -22,6 +22,7 @@ from mindstone_tui.core.config.edit import toml_value
 from mindstone_tui.core.errors import InterchangeError, MindstoneError
 from mindstone_tui.core.interchange import json_edit, launcher
 from mindstone_tui.core.interchange.attach_targets import (
+    BEFORE_A_TOOL,
     SERVER,
     TARGETS,
     AttachCommand,
@@ -243,7 +244,9 @@ def _with_hooks(text: str, program: AttachTarget, command: AttachCommand) -> str
         return text
     text = _without_hooks(text, program)
     for event, line in lines.items():
-        hook = {"type": "command", "command": line, "timeout": program.timeout}
+        # A call that a rule may refuse waits for a busy machine; Codex wants the others short.
+        seconds = program.timeout * (3 if event in BEFORE_A_TOOL else 1)
+        hook = {"type": "command", "command": line, "timeout": seconds}
         text = json_edit.with_item(text, ("hooks", event), {"hooks": [hook]})
     return text
 

@@ -396,8 +396,9 @@ def test_every_event_has_one_hook_with_its_timeout(tmp_path: Path) -> None:
         assert set(hooks) == set(program.events)
         for event, (group,) in hooks.items():
             (call,) = group["hooks"]
-            in_seconds = program.name in ("claude-code", "codex")
-            assert call["timeout"] == (10 if in_seconds else 10_000)
+            usual = {"claude-code": 5, "codex": 3}.get(program.name, 5_000)
+            refuses = event in ("PreToolUse", "BeforeTool")
+            assert call["timeout"] == usual * (3 if refuses else 1)
             assert call["command"] == COMMAND.hook(program.name, event)
 
 
