@@ -14,6 +14,7 @@ Each may be null.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import json
@@ -63,10 +64,8 @@ def _enter(group: str | None) -> None:
     """Go into a control group, with all that is started from now on, if we are let in."""
     if group is None:
         return
-    try:
+    with contextlib.suppress(OSError):
         Path(group, "cgroup.procs").write_text("0", "utf-8")
-    except OSError:
-        return
 
 
 def _adopt_orphans() -> None:
@@ -166,10 +165,8 @@ def _processes() -> Iterator[tuple[int, int]]:
 
 def _send(processes: set[int], number: int) -> None:
     for process in processes:
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process, number)
-        except (ProcessLookupError, PermissionError):
-            continue
 
 
 if __name__ == "__main__":
