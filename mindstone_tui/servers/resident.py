@@ -424,7 +424,8 @@ def patient_protocol(seconds: float, most: int) -> Any:
         def _give_up(self) -> None:
             self._waited()
             if self.flow.write_paused or self.transport.is_closing():
-                return self.transport.abort()
+                self.transport.abort()
+                return
             self.transport.write(_TOO_LATE)
             self.transport.close()
             self.loop.call_later(seconds, self.transport.abort)  # if nobody reads even that
