@@ -33,6 +33,10 @@ LONGEST_SOCKET_PATH: Final = 100
 """What the system takes for the address of a socket, and a little less."""
 _TICK: Final = 5.0
 _STOPPING: Final = 10.0
+_TOO_LATE: Final = (
+    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 37\r\n\r\n"
+    b"The request took too long to arrive.\n"
+)
 _LAST_BYTES: Final = 1.0
 """Seconds for what was written already when it ends; some take nothing."""
 _SWITCH: Final = 0.0005
@@ -369,12 +373,7 @@ def patient_protocol(seconds: float, most: int) -> Any:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class PatientProtocol(H11Protocol):
-        """Closes a connection on which no request became whole in time, and says why.
-
-        So it does, without a word, where nobody takes the answer. Where more are silent than may
-        be, before a request, after one or with an answer before them, the longest silent gives
-        way, so that whoever has something to say finds room.
-        """
+        """Closes what sends no whole request or takes no answer in time, or is longest silent."""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -382,11 +381,7 @@ def patient_protocol(seconds: float, most: int) -> Any:
 
         def handle_events(self) -> None:
             super().handle_events()
-            if self._is_at_work() and not self.flow.write_paused:
-                self._waited()
-
-        def _is_at_work(self) -> bool:
-            return self.cycle is not None and not self.cycle.response_complete
+            self._look()
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -394,16 +389,11 @@ def patient_protocol(seconds: float, most: int) -> Any:
 
         def resume_writing(self) -> None:
             super().resume_writing()
-            if self._is_at_work():
-                self._waited()
+            self._look()
 
         def shutdown(self) -> None:
             super().shutdown()
-            self.loop.call_later(_LAST_BYTES, self._cut)
-
-        def _cut(self) -> None:
-            if self.flow.write_paused or not self._is_at_work():
-                self.transport.abort()
+            self.loop.call_later(_LAST_BYTES, self._look, self.transport.abort)
 
         def on_response_complete(self) -> None:
             self._wait()
@@ -412,6 +402,10 @@ def patient_protocol(seconds: float, most: int) -> Any:
         def connection_lost(self, exc: Exception | None) -> None:
             self._waited()
             super().connection_lost(exc)
+
+        def _look(self, otherwise: Callable[[], None] = lambda: None) -> None:
+            at_work = self.cycle is not None and not self.cycle.response_complete
+            (self._waited if at_work and not self.flow.write_paused else otherwise)()
 
         def _wait(self) -> None:
             self._waited()
@@ -427,12 +421,10 @@ def patient_protocol(seconds: float, most: int) -> Any:
             self._waited()
             if self.flow.write_paused or self.transport.is_closing():
                 self.transport.abort()
-            else:
-                said = b"The request took too long to arrive.\n"
-                head = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: "
-                self.transport.write(head + str(len(said)).encode() + b"\r\n\r\n" + said)
-                self.transport.close()
-                self.loop.call_later(seconds, self.transport.abort)  # if nobody reads even that
+                return
+            self.transport.write(_TOO_LATE)
+            self.transport.close()
+            self.loop.call_later(seconds, self.transport.abort)  # if nobody reads even that
 
     silent: dict[PatientProtocol, asyncio.TimerHandle] = {}
     return PatientProtocol

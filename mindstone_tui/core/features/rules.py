@@ -97,6 +97,9 @@ class RulesFeature(Feature):
         self, words: str, scope: Scope, source: int = -1, *, inherited: bool = False
     ) -> StandingRule:
         """Set a rule in the person's words; what can be checked of it is checked from now on."""
+        if self.context.redactor.redact(words).text != words:
+            told = "A credential stands in that rule, which every model would be told."
+            raise UsageError(told, "Say it without.")
         check = compile_rule(words)
         folder = str(self.session.cwd) if scope == "project" else ""
 

@@ -24,7 +24,7 @@ _SHOWN: Final = 4
 """Commands of a check that are named where it is told."""
 _RUN_OPTIONS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-x", "--exec"))
 _PROSE: Final = (".md", ".markdown", ".rst", ".adoc", ".txt")
-_ERASES: Final = frozenset(("rm", "rmdir", "unlink", "shred", "trash"))
+_ERASES: Final = frozenset(("rm", "rmdir", "unlink", "shred", "srm", "trash"))
 
 
 class CommandForm(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defaults=True):
@@ -160,9 +160,10 @@ def _run_by(name: str, words: Sequence[str]) -> Iterator[SeenCommand]:
     if first or row.opaque or row == Program() or not {"*", action}.isdisjoint(row.sets_up):
         for at in range(first + 1, len(words)):
             yield SeenCommand(tuple(words[at:]))
-            with contextlib.suppress(ValueError):
-                if " " in words[at]:
-                    yield SeenCommand(tuple(shlex.split(words[at])))
+            value = pattern_of(r"\A--[\w-]+=").sub("", words[at])
+            for line in pattern_of(r"&&|[;&|\n]").split(value) if " " in value else ():
+                with contextlib.suppress(ValueError):
+                    yield SeenCommand(tuple(shlex.split(line)))
 
 
 def _named_anew(words: Sequence[str]) -> dict[str, list[str]]:
@@ -176,17 +177,21 @@ def _named_anew(words: Sequence[str]) -> dict[str, list[str]]:
             elif name.startswith("alias.") and _plain(words[0]) == "git":
                 value = value or "".join(words[at + 1 : at + 2])
                 first = [] if value.startswith("!") else ["git"]
-                found[f"git {name[6:]}"] = [*first, *shlex.split(value.removeprefix("!"))]
+                found[f"git {name[6:].lower()}"] = [*first, *shlex.split(value.removeprefix("!"))]
     return found
 
 
 def _spelt_out(words: list[str | None], aliases: dict[str, list[str]]) -> list[str | None]:
-    """A command with the alias that it begins with put out; each is put out once."""
+    """A command with the aliases that it begins with put out; each is put out once."""
     seen = [one for one in words if one is not None]
-    git = _apart(seen)[1][:1] if seen and _plain(seen[0]) == "git" else ()
-    for name in (*seen[:1], *(f"git {one}" for one in git)):
-        if stands_for := aliases.pop(name, None):
-            return [*stands_for, *words[words.index(name.removeprefix("git ")) + 1 :]]
+    program = _plain(seen[0]) if seen else ""
+    if program.startswith("git-"):
+        return ["git", program[4:], *words[1:]]
+    action = _apart(seen)[1][:1] if program == "git" else ()
+    named = {one: one for one in seen[:1]} | {f"git {one.lower()}": one for one in action}
+    for key, name in named.items():
+        if stands_for := aliases.pop(key, None):
+            return _spelt_out([*stands_for, *words[words.index(name) + 1 :]], aliases)
     return words
 
 
@@ -206,6 +211,8 @@ def verdict_of(check: RuleCheck, act: Deed) -> Verdict:
     seen += [_lies_in(path, check.paths) for path in act.changes]
     erased = (path for one in act.commands for path in _erased(one.words))
     seen += [_lies_in(path, check.deletes) or _may_hold(path, check.deletes) for path in erased]
+    if check.deletes:  # of what is only known when it runs, nobody can say that it is not meant
+        seen += [None for one in act.commands if one.hidden and _erased((*one.words, "?"))]
     if check.outside:
         seen += [not _lies_in(path, check.outside) for path in act.changes]
     # How something looks in code says nothing of a text about it.

@@ -29,7 +29,7 @@ _CALLS: dict[str, Call] = seccomp.CALLS[platform.machine()][0].asked
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _QUESTION, _ANSWER = struct.Struct("QIIiIQ6Q"), struct.Struct("QqiI")
 _HERE, _NO_LINK, _EMPTY, _NEVER = -100, 0x100, 0x1000, -2
-_LONGEST = 4096
+_LIBC = ctypes.CDLL(None, use_errno=True)
 _NOBODY = 0xFFFFFFFF
 """Leaves an owner or a group as it is."""
 
@@ -85,11 +85,8 @@ def _changed(process: int, call: Call, arguments: list[int], roots: set[Path]) -
             who = (each & _NOBODY for each in arguments[at : at + 2])
             os.chown(place, *(-1 if each == _NOBODY else each for each in who))
         else:
-            times = _memory(process, value, 32) if value else None
-            libc = ctypes.CDLL(None, use_errno=True)
-            if times is not None and len(times) < 32:
-                return errno.EFAULT
-            if libc.utimensat(_HERE, os.fsencode(place), times, 0):
+            times = _memory(process, value, 32).ljust(32, b"\0") if value else None
+            if _LIBC.utimensat(_HERE, os.fsencode(place), times, 0):
                 return ctypes.get_errno()
     finally:
         os.close(fd)
@@ -104,7 +101,7 @@ def _opened(process: int, call: Call, arguments: list[int]) -> int:
     start = f"/proc/{process}/cwd" if folder == _HERE else f"/proc/{process}/fd/{folder}"
     base = os.open(start, os.O_PATH | os.O_CLOEXEC)
     pointer = arguments[path_at] if path_at >= 0 else 0
-    path = _memory(process, pointer, _LONGEST).partition(b"\0")[0] if pointer else b""
+    path = _memory(process, pointer, 4096).partition(b"\0")[0] if pointer else b""
     if not path and (folder != _HERE if not pointer else flags & _EMPTY):
         return base
     own = b"/proc/%d/" % process

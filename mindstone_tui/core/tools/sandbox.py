@@ -47,6 +47,8 @@ class _Toolchains(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where an operating system keeps its programs."""
     settings: tuple[str, ...]
     """What is shown of `/etc`, as patterns: nothing where people keep passwords or keys."""
+    refusals: tuple[str, ...]
+    """What programs say when they may not do or see something."""
     offline: dict[str, str]
     """Tells package managers that there is no network: use what is there, or fail at once."""
 
@@ -134,13 +136,11 @@ def for_everybody(place: Path) -> list[Path]:
 def npm_registry(home: Path) -> dict[str, str]:
     """Where npm's cached packages came from, by which it finds them; never with a password."""
     try:
-        lines = (home / ".npmrc").read_text("utf-8", "replace").splitlines()
+        text = (home / ".npmrc").read_text("utf-8", "replace")
     except OSError:
         return {}
-    for line in lines:
-        if found := re.match(r"\s*registry\s*=\s*(https?://[A-Za-z0-9.:/_-]+)\s*\Z", line):
-            return {"npm_config_registry": found.group(1)}
-    return {}
+    found = re.search(r"(?m)^[ \t]*registry[ \t]*=[ \t]*(https?://[\w.:/-]+)\s*$", text, re.ASCII)
+    return {"npm_config_registry": found.group(1)} if found else {}
 
 
 def clean_git_settings(home: Path) -> bytes:
@@ -160,12 +160,6 @@ _PLACEHOLDERS: Final = (".git", ".mindstone")
 """Names that must not come into being: a program would obey what is in them."""
 _FILTER: Final = 9
 """Any number that a program may find open."""
-_REFUSALS: Final = (
-    "No such file or directory",
-    "Permission denied",
-    "Operation not permitted",
-    "Read-only file system",
-)
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
@@ -234,7 +228,7 @@ def why_refused(text: str) -> str:
 
     Bubblewrap hides what Landlock forbids, so the same command fails in other words.
     """
-    refused = any(words in text for words in _REFUSALS)
+    refused = any(words in text for words in _KNOWN.refusals)
     return "it is confined, and sees no other files of yours" if refused else ""
 
 
@@ -280,8 +274,7 @@ class Bubblewrap(msgspec.Struct, frozen=True):
             *self._toolchains(),
             *("--ro-bind", str(settings), str(self.home.resolve() / ".gitconfig")),
         ]
-        for root in workspace.roots:
-            flags += ["--bind", str(root), str(root)]
+        flags += [word for root in workspace.roots for word in ("--bind", str(root), str(root))]
         for place in (*_guarded(workspace), *missing):
             flags += ["--ro-bind", str(place), str(place)]
         for place in self._out_of_sight(workspace):
@@ -399,7 +392,7 @@ class Landlock(msgspec.Struct, frozen=True):
 def _around(place: Path, hidden: tuple[Path, ...]) -> Iterator[Path]:
     """A place, or what of it lies beside places that are hidden in it."""
     real = place.resolve()
-    if any(real == each or each in real.parents for each in hidden):
+    if not {real, *real.parents}.isdisjoint(hidden):
         return
     if not any(real in each.parents for each in hidden):
         yield place

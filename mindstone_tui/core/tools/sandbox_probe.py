@@ -54,6 +54,7 @@ print(json.dumps({
     "signals": tried(lambda: os.kill(told["process"], 0)),
 }))
 """
+_WRITTEN: Final = ("inside", "outside", "repository", "settings")
 _INTERPRETER: Final = str(Path(sys.executable).resolve())
 """The real one: a virtual environment may lie in a folder that is hidden inside."""
 _OF_THE_MACHINE: Final = ("machine-id", "shadow", "environment", "fstab", "sudoers", "pip.conf")
@@ -169,8 +170,5 @@ async def _tried(sandbox: Sandbox, base: Path, environ: Mapping[str, str]) -> di
 
 
 def _really_there(told: Mapping[str, object]) -> dict[str, bool]:
-    places = {"work": "inside", "outside": "outside", "repository": "repository"}
-    return {
-        trial: os.path.lexists(str(told[place]))
-        for trial, place in (*places.items(), ("settings", "settings"))
-    }
+    there = {name: os.path.lexists(str(told[name])) for name in _WRITTEN}
+    return {**there, "work": there["inside"]}

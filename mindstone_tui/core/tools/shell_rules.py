@@ -90,7 +90,9 @@ class _Reading:
             theirs = list(splitter)
         except ValueError:
             raise NotPlain("its quotes do not close") from None
-        ours = [token for piece in sorted(self._pieces, key=_place) for token in piece.tokens]
+        ours = [
+            token for piece in sorted(self._pieces, key=lambda it: it.at) for token in piece.tokens
+        ]
         if ours != theirs or not self.commands:
             raise NotPlain("it can be read in more than one way")
 
@@ -121,10 +123,6 @@ class _Reading:
         if not words or not words[0] or "=" in words[0]:
             raise NotPlain("it does not begin with a program")
         self.commands.append(tuple(words))
-
-
-def _place(piece: _Piece) -> int:
-    return piece.at
 
 
 def _word(node: Node) -> str:
@@ -297,16 +295,12 @@ def _first(
     for rule in candidates:
         if not rule.matches(command):
             continue
-        widened = verdict == "allow" and rule.open_ended
-        if widened and (_may_run_more(command) or _beyond(part)) and not _named(rule, command):
+        # Where nothing follows its words, it covers nothing that it does not say.
+        widened = verdict == "allow" and rule.open_ended and rule.words != command
+        if widened and (_may_run_more(command) or _beyond(part)):
             continue
         return rule
     return None
-
-
-def _named(rule: Rule, command: tuple[str, ...]) -> bool:
-    """Nothing follows the words of the rule, so it covers nothing that it does not say."""
-    return rule.words == command
 
 
 def _beyond(part: CommandPart | None) -> bool:

@@ -12,6 +12,7 @@ the number under which bubblewrap finds the filter, and `local`, whether that le
 Each may be null.
 """
 
+import contextlib
 import ctypes
 import importlib
 import json
@@ -61,10 +62,8 @@ def _enter(group: str | None) -> None:
     """Go into a control group, with all that is started from now on, if we are let in."""
     if group is None:
         return
-    try:
+    with contextlib.suppress(OSError):
         Path(group, "cgroup.procs").write_text("0", "utf-8")
-    except OSError:
-        return
 
 
 def _adopt_orphans() -> None:
@@ -164,10 +163,8 @@ def _processes() -> Iterator[tuple[int, int]]:
 
 def _send(processes: set[int], number: int) -> None:
     for process in processes:
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process, number)
-        except (ProcessLookupError, PermissionError):
-            continue
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.tools import programs
 from mindstone_tui.core.tools.control_files import PROTECTED, plain_name, steers
 from mindstone_tui.core.tools.programs import Effect, has_risky_option, row_of
@@ -29,6 +30,11 @@ __all__ = ["CommandPart", "Effect", "bash_parser", "judge", "worst_of"]
 _LONGEST: Final = 20_000
 _MOST_PARTS: Final = 100
 _DEEPEST: Final = 6
+_CONTINUED: Final = pattern_of(r"(?m)^((?:[^#\\\n]|\\[^\n])*)\\\n")
+"""A line that goes on in the next; none with a comment, which ends with its line."""
+_TARGETS: Final = pattern_of(r">[>|&]?[ \t]*([^\s;&|<>()]+)")
+"""What a line that cannot be read may write to."""
+_HERE: Final = pattern_of(r"\$(?:PWD\b|\{PWD\})")
 
 
 class CommandPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +82,8 @@ def judge(command: str, workspace: Workspace) -> tuple[CommandPart, ...]:
 
 
 def _unreadable(text: str, why: str) -> CommandPart:
-    return CommandPart(text=text, verdict="unknown", reason=why)
+    written = tuple(_TARGETS.findall(text[:_LONGEST]))
+    return CommandPart(text=text, verdict="unknown", reason=why, written=written)
 
 
 class _Said(msgspec.Struct):
@@ -122,8 +129,10 @@ class _Judgement:
 
     def line(self, text: str, depth: int) -> None:
         """Judge a whole line, such as the one a person sees or the one after `bash -c`."""
+        text = text if "<<" in text else _CONTINUED.sub(r"\1", text)
         outer, self._source = self._source, text.encode("utf-8", "replace")
-        tree = bash_parser().parse(self._source.translate(_ASCII))
+        # The grammar does not know `<>`, which may write as well.
+        tree = bash_parser().parse(self._source.translate(_ASCII).replace(b"<>", b" >"))
         if depth > _DEEPEST or tree.root_node.has_error:
             self.parts.append(_unreadable(text.strip(), "it cannot be read as shell"))
         else:
@@ -139,11 +148,11 @@ class _Judgement:
             case "command":
                 self._command(node, depth, fed=fed, redirects=redirects)
             case "redirected_statement":
-                own = tuple(each for each in node.children if each.type.endswith("_redirect"))
+                own, seen = _redirects_of(node), len(self.parts)
                 for child in node.children:
                     if child not in own:
                         self._node(child, depth, fed=fed, redirects=(*redirects, *own))
-                if len(own) == len(node.children):  # no command, and still a file is emptied
+                if seen == len(self.parts):  # no command, and still a file is emptied
                     self._command(node, depth, fed=fed, redirects=redirects)
                 for each in own:
                     self._below(each, depth, fed=True)
@@ -159,7 +168,7 @@ class _Judgement:
                 self._assignment(node, depth)
             case "function_definition":
                 self.parts.append(_unreadable(self._text(node), "it defines a function"))
-                self._below(node, depth)
+                self._below(node, depth, redirects=_redirects_of(node))
             case "subshell":
                 before = set(self._here)
                 self._below(node, depth, fed=fed, redirects=redirects)
@@ -177,29 +186,22 @@ class _Judgement:
     def _assignment(self, node: Node, depth: int) -> None:
         text = self._text(node)
         loads = programs.LOADED_VARIABLES.search(text)
-        said = _Said(found={})
-        if loads:
-            said.add("unknown", f"sets {loads.group(1)}, which makes programs load or run more")
-        else:
-            said.add("reads", "sets a variable")
+        why = f"sets {loads.group(1)}, which makes programs load or run more" if loads else ""
+        said = _Said(found={"unknown": why} if loads else {"reads": "sets a variable"})
         self.parts.append(said.part(text, ()))
         self._below(node, depth)
 
     def _command(self, node: Node, depth: int, *, fed: bool, redirects: tuple[Node, ...]) -> None:
         said = _Said(found={})
         words: list[str | None] = []
-        nested: list[Node] = []
         for child in node.children:
             if child.type == "variable_assignment":
                 if loads := programs.LOADED_VARIABLES.search(self._text(child)):
                     said.add("unknown", f"sets {loads.group(1)}, which makes programs load more")
-                nested.append(child)
             elif child.type.endswith("_redirect"):
                 redirects = (*redirects, child)
-                nested.append(child)
             else:
                 words.append(self._literal(child))
-                nested.append(child)
         # What stands behind the file of a redirection is another word of the command.
         behind = (
             each for one in redirects for each in one.children_by_field_name("destination")[1:]
@@ -215,7 +217,7 @@ class _Judgement:
             name = words[0] if words and words[0] else "it"
             said.add("unknown", f"what {name} does is not known")
         self.parts.append(said.part(" ".join([self._text(node), *outer]), words))
-        for each in nested:
+        for each in node.children:
             self._below(each, depth)
         if inner_line is not None:
             self.line(inner_line, depth + 1)
@@ -286,12 +288,8 @@ class _Judgement:
             end = plain.index("--") if "--" in plain else len(plain)
             named = [path for at, word in enumerate(plain) for path in _paths_of(word, at > end)]
             if name == "diff":  # follows the links in a folder
-                inner = [
-                    each
-                    for here in self._here
-                    for path in named
-                    for each in (here / path).glob("*")
-                ]
+                folders = [here / path for here in self._here for path in named]
+                inner = (each for folder in folders for each in folder.glob("*"))
                 named += [str(each) for each in inner if each.is_symlink()]
             self._paths(named[1:], said, verb)
 
@@ -304,8 +302,8 @@ class _Judgement:
             case "raw_string":
                 return text[1:-1]
             case "string":
-                known = not any(_expands(child) for child in node.children)
-                return re.sub(r'\\(["\\$`])', r"\1", text[1:-1]) if known else None
+                known = all(self._literal(each) == "." for each in node.children if _expands(each))
+                return re.sub(r'\\(["\\$`])', r"\1", _HERE.sub(".", text[1:-1])) if known else None
             case "ansi_c_string" if "\\" not in text:
                 return text[2:-1]
             case "command_name" | "concatenation":
@@ -313,6 +311,8 @@ class _Judgement:
                 return None if None in pieces else "".join(piece or "" for piece in pieces)
             case "simple_expansion" | "expansion" if text in ("$HOME", "${HOME}"):
                 return "~"
+            case "simple_expansion" | "expansion" if _HERE.fullmatch(text):
+                return "." if b"PWD=" not in self._source else None
             case _:
                 return None
 
@@ -364,6 +364,10 @@ def bash_parser() -> Parser:
     from tree_sitter import Language, Parser
 
     return Parser(Language(tree_sitter_bash.language()))
+
+
+def _redirects_of(node: Node) -> tuple[Node, ...]:
+    return tuple(each for each in node.children if each.type.endswith("_redirect"))
 
 
 def _expands(node: Node) -> bool:

@@ -80,6 +80,23 @@ async def test_the_report_counts_other_programs_sessions_and_their_compactions(
     ]
 
 
+def files_with(text: str, folder: Path) -> list[Path]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return [path for path in files if text.encode() in path.read_bytes()]
+
+
+async def test_a_credential_in_a_rule_is_refused_and_written_nowhere(
+    home: Path, tmp_path: Path
+) -> None:
+    key = "ghp_" + "a1B2c3D4e5F6" * 3
+    async with on_stage(home, model=script(tmp_path, {"text": "ok"}, loop=True)) as stage:
+        ended, said = await stage.run(f"/rules add Never use `{key}`")
+        assert not ended.ok
+        assert "credential" in said
+        await stage.say("hello")
+    assert files_with(key, home) == []
+
+
 async def test_a_rule_reaches_as_far_as_it_was_set_for_until_it_is_retired(
     home: Path, tmp_path: Path
 ) -> None:

@@ -76,7 +76,16 @@ ASKED = {
         *("F=--force; git push $F", "X=push; git $X -f", "git push ${FORCE:+--force}"),
         "git push -$(echo f)",
     ],
-    DOCS: ["rm -rf .", "rm -rf ./*", "rm d*/a.md", "rm do?s/a.md"],
+    DOCS: [
+        *(
+            "rm -rf .",
+            "rm -rf ./*",
+            "rm d*/a.md",
+            "rm do?s/a.md",
+            "for f in docs/*; do rm $f; done",
+        ),
+        *("rm -rf `pwd`/docs", "rm -rf ../$(basename $PWD)/docs", "PWD=/x; rm -rf $PWD/docs"),
+    ],
 }
 NOT_SEEN = {
     PUSH: [
@@ -102,7 +111,7 @@ NOT_SEEN = {
             "rsync --delete a/ docs/",
         ),
         "python -c \"import os; os.remove('docs/a.md')\"",
-        *("find docs | xargs rm", "for f in docs/*; do rm $f; done", "rm {docs,x}/a.md"),
+        *("find docs | xargs rm", "rm {docs,x}/a.md"),
     ],
     VENDOR: [
         *("sort -o vendor/a.c x", "wget -O vendor/a.c http://x"),
@@ -137,6 +146,23 @@ INNOCENT = {
     ],
     VENDOR: ["cat vendor/a.c", "ls vendor > list.txt", "cat vendor/a.c > out.c", "git log vendor"],
 }
+
+
+REFUSED[PUSH] += [
+    *("git push --fo\\\nrce", "git push --force\\\n", "git pu\\\nsh -f", "git-push -f"),
+    *("git --namespace x push -f", "git --attr-source x push -f", "/usr/lib/git-core/git-push -f"),
+    *("env --split-string='git push -f'", "ssh host 'cd x && git push -f'"),
+    *("git rebase --exec='git push -f' main", "git config alias.X 'push -f' && git x"),
+    "git -c alias.x=y -c alias.y='push -f' x",
+    "echo hi # \\\ngit push -f",
+    "cat <<'E'\nx\\\nE\ngit push -f",
+]
+REFUSED[DOCS] += ["rm -rf $PWD/docs", 'rm -rf "$PWD/docs"', "rm -rf ${PWD}/docs", "srm docs/a.md"]
+REFUSED[VENDOR] += [
+    *("echo x <> vendor/a.c", "f() { echo x; } > vendor/a.c; f", "[[ x ]] > vendor/a.c"),
+    *("A=1 > vendor/a.c", "echo x > ${PWD}/vendor/a.c", "echo x > $PWD/vendor/a.c"),
+]
+INNOCENT[DOCS] += ["rm -rf $PWD/src", "echo '$PWD/docs' > rm", "cat $X/docs"]
 
 
 @pytest.mark.parametrize(

@@ -487,7 +487,7 @@ async def test_a_hidden_place_inside_the_workspace_is_out_of_reach(
     (own / "token").write_text("TOPSECRET")
     (own.parent / "beside").write_text("plain")
     for sandbox in confinements(scene):
-        inside = msgspec.structs.replace(sandbox, hidden=(own,))  # type: ignore[type-var]
+        inside = msgspec.structs.replace(sandbox, hidden=(own, own / "token"))  # type: ignore[type-var]
         result = await attempt(
             scene,
             inside,
