@@ -1,7 +1,5 @@
 """Notes and memories as a session uses them: taken, proposed, and decided by a person."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence

@@ -109,16 +109,12 @@ async def ask_how(
 
 def was_withheld(turn: Iterable[Line]) -> bool:
     """Whether it was asked how to send the message of a turn, and nobody agreed to any way."""
-    asked: set[str] = set()
-    for line in turn:
-        match line.entry:
-            case conversation.ToolAsked(call=call, risk="message"):
-                asked.add(call)
-            case conversation.ToolAnswered(call=call, allowed=True):
-                asked.discard(call)
-            case window.Rewound():
-                asked.clear()
-    return bool(asked)
+    entries = [line.entry for line in turn]
+    questions = [one for one in entries if isinstance(one, conversation.ToolAsked)]
+    answers = [one for one in entries if isinstance(one, conversation.ToolAnswered)]
+    left = {one.call for one in questions if one.risk == "message"}
+    left -= {one.call for one in answers if one.allowed}
+    return bool(left) and not any(isinstance(one, window.Rewound) for one in entries)
 
 
 def _question(turn: int, call: str, found: LargeMessage) -> events.ToolAsked:

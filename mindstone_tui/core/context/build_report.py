@@ -1,7 +1,5 @@
 """Build the one report from the one list of pieces."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ lines give the same standing in every process and every version, and a line that
 refers to keeps the standing it was written with.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final, Literal
 

@@ -1,7 +1,5 @@
 """Handoffs and what is written down before room is made: `/handoff` and `/compact`."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final

@@ -6,8 +6,6 @@ form that was asked about and not kept is not asked about again in the session. 
 a note in the person's own words.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -17,18 +15,12 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core import errors
 from mindstone_tui.core.agent.context import TurnContext, recent_texts
 from mindstone_tui.core.agent.memories import Memories, body_of, waiting_in
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line, conversation, derived, provenance
-from mindstone_tui.core.errors import (
-    ContinuityError,
-    EntryNotSaved,
-    NoSuchEntry,
-    NotAllowed,
-    ToolError,
-)
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate_entry import surface_of
@@ -122,7 +114,7 @@ class MemoryFeature(Feature):
             each.entry for each in turn.lines if isinstance(each.entry, derived.MemoryDigested)
         )
         if turn.answer and (found := next(digested, None)) is not None:
-            with contextlib.suppress(ContinuityError, EntryNotSaved):
+            with contextlib.suppress(errors.ContinuityError, errors.EntryNotSaved):
                 self.memories.note_use(found, turn.question, turn.answer)
         return told
 
@@ -157,8 +149,8 @@ class MemoryFeature(Feature):
         """Write a note into the session's own history."""
         try:
             self.memories.take_note(arguments.section, arguments.text, arguments.importance)
-        except ContinuityError as error:
-            raise ToolError(error.what, error.remedy) from error
+        except errors.ContinuityError as error:
+            raise errors.ToolError(error.what, error.remedy) from error
         return ToolResult(text="Noted.", finding=f"note in {arguments.section}")
 
     async def _remember(self, arguments: RememberArguments, context: ToolContext) -> ToolResult:
@@ -173,8 +165,8 @@ class MemoryFeature(Feature):
             if self.context.permissions.asks:
                 self.memories.decide(made.entry.proposal, "approved", by="person")
                 return ToolResult(text="Remembered.", finding=f"remembered: {arguments.title}")
-        except ContinuityError as error:
-            raise ToolError(error.what, error.remedy) from error
+        except errors.ContinuityError as error:
+            raise errors.ToolError(error.what, error.remedy) from error
         for event in announcements(line):
             self.context.tell(event)
         text = f"Proposed as {made.entry.proposal}; a person decides with /memory."
@@ -185,18 +177,18 @@ class MemoryFeature(Feature):
         draft, sources = self._drafted(arguments)
         try:
             made = self.memories.preview(draft, sources)
-        except ContinuityError as error:
-            raise ToolError(error.what, error.remedy) from error
+        except errors.ContinuityError as error:
+            raise errors.ToolError(error.what, error.remedy) from error
         caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""
         return f"{caution}{made.diff}"
 
     def _drafted(self, arguments: RememberArguments) -> tuple[ProposalDraft, tuple[int, ...]]:
         try:
             source = self.session.sources.refer(arguments.source)
-        except NoSuchEntry as error:
-            raise ToolError(error.what, "Name the entry it comes from, as #42.") from None
+        except errors.NoSuchEntry as error:
+            raise errors.ToolError(error.what, "Name the entry it comes from, as #42.") from None
         if provenance.is_imported(source):
-            raise ToolError(
+            raise errors.ToolError(
                 f"#{source.seq} was imported from another program: nothing is remembered from it.",
                 "If it should be, ask the person to say so here, and name that message.",
             )
@@ -240,7 +232,7 @@ class MemoryFeature(Feature):
             offer = self.offers.made[waiting]
             if offer.channel != context.transcript.channel:
                 where = surface_of(offer.channel)[1]
-                raise NotAllowed(f"What is offered was shown by {where}, not here.", look)
+                raise errors.NotAllowed(f"What is offered was shown by {where}, not here.", look)
             check_was_there(waiting, context.read_through, "Something else was offered", look)
         elif (proposed := self._just_proposed()) is not None:
             read = context.read_through
@@ -444,7 +436,7 @@ class Offers:
     def answer(self, *, keep: bool, why: str = "") -> derived.StandingInstructionOffered:
         """Keep what was offered last, or not; what that was. A rule is left to whoever sets it."""
         if (seq := self.waiting) is None:
-            raise ContinuityError(
+            raise errors.ContinuityError(
                 "Nothing was offered here since the last message.",
                 "`/waiting` lists what waits, `/rules` what was kept.",
             )

@@ -1,7 +1,5 @@
 """The task under way: begun, written down in checkpoints, taken up again, done."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property

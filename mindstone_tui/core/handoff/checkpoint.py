@@ -6,8 +6,6 @@ when they settle something else. `planned` is an intention that nobody has carri
 imported settles nothing, and stands here only as a quotation that says so.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial

@@ -8,8 +8,6 @@ beside it: invoice 18 and 19, staging and production, yesterday's run and today'
 is only asked, proposed, quoted or added. Where none of this tells, the answer is no.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise, product

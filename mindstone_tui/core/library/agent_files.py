@@ -4,8 +4,6 @@ A part of the library, a cache like every other. It is brought up to date when a
 never made when there is nothing to put into it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import threading

@@ -3,8 +3,6 @@
 Answered from what tools did in every session, each with the line that proves it.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath

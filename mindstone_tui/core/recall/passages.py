@@ -8,8 +8,6 @@ brought back unasked. A memory is found in its file, where it ceases to exist wh
 it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator

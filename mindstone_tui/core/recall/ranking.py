@@ -8,8 +8,6 @@ and a request is often shorter than what was said about it. Small weights follow
 score is kept under its name.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final

@@ -4,8 +4,6 @@ Any turn will do. One that left the window long ago begins with the window of it
 search found can be taken up again where it was said.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Collection, Iterator, Sequence

@@ -4,8 +4,6 @@ Opening the index is cheap; the embedding model is loaded on first use, off the 
 fails, the turn goes on without it and the failure is said once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re
