@@ -21,8 +21,11 @@ import struct
 import threading
 from pathlib import Path
 
-import landlock  # type: ignore[import-not-found]  # files beside this one
-import seccomp  # type: ignore[import-not-found]
+if __package__:
+    from mindstone_tui.core.tools import landlock, seccomp
+else:  # the supervisor runs as a file, and these lie beside it
+    import landlock  # type: ignore[import-not-found,no-redef]
+    import seccomp  # type: ignore[import-not-found,no-redef]
 
 Call = tuple[str, int, int, int, int]
 _CALLS: dict[str, Call] = seccomp.CALLS[platform.machine()][0].asked
