@@ -226,6 +226,8 @@ ReadLine = Callable[[], Awaitable[str]]
 """The next line with its newline; empty at the end."""
 
 _NOBODY: Final = "nobody could be asked"
+_A_LETTER: Final = 0.1
+"""Seconds that somebody quick needs for a letter: of a line only its end is known."""
 _CODES: Final = {
     "done": ExitCode.DONE,
     "failed": ExitCode.FAILED,
@@ -251,7 +253,10 @@ class LineChat:
         self._questions = LineQuestions(talk.answer, clock=clock)
         self._finished = asyncio.Event()
         # A person may type ahead; a pipe is read as it is needed.
-        self._lines: asyncio.Queue[str] = asyncio.Queue(0 if interactive else 1)
+        self._lines: asyncio.Queue[tuple[str, float]] = asyncio.Queue(0 if interactive else 1)
+        self._clock = clock
+        self._begun = 0.0
+        """When the newest message was begun, at the latest: a line is there when it is entered."""
         self._at_end = False
         self._pasted = False
         """Whether the newest message was pasted, as far as lines tell."""
@@ -296,7 +301,8 @@ class LineChat:
         goes_on = False
         while line := await self._read():
             if goes_on or not self._questions.take(line):
-                await self._lines.put(line)
+                begun = self._clock() - (len(line) * _A_LETTER if self._interactive else 0.0)
+                await self._lines.put((line, begun))
             goes_on = line.rstrip("\r\n").endswith("\\")
         self._at_end = True
         if self._interactive:  # whoever sat here is gone: the next surface asks
@@ -304,20 +310,22 @@ class LineChat:
             self._finished.set() if self._quit else None
         else:
             self._questions.decline_all(_NOBODY)
-        await self._lines.put("")
+        await self._lines.put(("", 0.0))
 
     async def _next(self) -> str | None:
         """The next message; a line that ends in a backslash goes on in the next."""
         if self._interactive:
             prompt("> ")
         parts: list[str] = []
-        while line := await self._lines.get():
+        while (entered := await self._lines.get())[0]:
+            line, begun = entered
+            self._begun = self._begun if parts else begun
             text = line.rstrip("\r\n")
             if not text.endswith("\\"):
                 self._pasted = any("\n" in each for each in (*parts, text))
                 return "\n".join([*parts, text])
             parts.append(text[:-1])
-        self._lines.put_nowait("")  # the end is still the end
+        self._lines.put_nowait(("", 0.0))  # the end is still the end
         return "\n".join(parts) if parts else None
 
     async def _say(self, text: str, drawing: asyncio.Task[None]) -> None:
@@ -329,7 +337,7 @@ class LineChat:
         elif text.startswith("!"):
             self._talk.command(f"/shell {text[1:].strip()}")
         elif text.startswith("/"):
-            self._talk.command(text.strip())
+            self._talk.command(text.strip(), writing=self._clock() - self._begun)
         else:
             self._talk.send(text)
         await self._finish(drawing)
@@ -337,10 +345,10 @@ class LineChat:
     def stop(self) -> None:
         """Stop the running turn; what was entered for later is not sent behind it, and is told."""
         self._talk.interrupt(how="Ctrl+C")
-        while not self._lines.empty() and (line := self._lines.get_nowait()):
+        while not self._lines.empty() and (line := self._lines.get_nowait()[0]):
             hint(f"Not sent: {exact(line.rstrip())}")
         if self._at_end:
-            self._lines.put_nowait("")
+            self._lines.put_nowait(("", 0.0))
 
     async def _finish(self, drawing: asyncio.Task[None]) -> None:
         finished = asyncio.create_task(self._finished.wait())

@@ -171,19 +171,18 @@ class OpenSession:
 
     async def _ask(self, asked: ev.ToolAsked) -> None:
         """Put a question to the person at the editor; the first answer on disk holds."""
-        outcome: Any = None
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
             params = {"sessionId": self.name, **show.question(asked)}
             told = await self._peer.ask("session/request_permission", params)
-            outcome = told.get("outcome") if isinstance(told, dict) else None
         except PeerGone:  # nobody has decided anything: another surface asks
             return
-        except PeerError:
-            pass
-        if outcome is not None or not asked.channel:
-            self.conversation.answer(asked.call, show.answer_of(asked, outcome, clock() - began))
+        except PeerError as error:
+            told = error.what
+        answer = show.answer_of(asked, told, clock() - began)
+        if answer.how == "button" or not asked.channel:  # others' questions only by a choice
+            self.conversation.answer(asked.call, answer)
 
     async def _show_plan(self) -> None:
         planned: tuple[tuple[str, str], ...] = ()

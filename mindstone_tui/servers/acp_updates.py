@@ -144,9 +144,16 @@ def question(asked: ev.ToolAsked) -> dict[str, Any]:
     }
 
 
-def answer_of(asked: ev.ToolAsked, outcome: Any, seen: float) -> ev.Answer:
-    """The person's word, from the editor's outcome; whatever is not a clear yes is a no."""
-    chosen = str(outcome.get("optionId", "")) if isinstance(outcome, dict) else ""
+def answer_of(asked: ev.ToolAsked, told: Any, seen: float) -> ev.Answer:
+    """The person's word, from what the editor told; whatever is not a clear yes is a no.
+
+    What has no outcome, an error say, is nobody's word.
+    """
+    outcome = told.get("outcome") if isinstance(told, dict) else None
+    if not isinstance(outcome, dict):
+        why = f"the editor could not ask: {one_line(str(told), 200)}"
+        return ev.Answer(allowed=False, why=why, how=conversation.NOBODY, asked=asked.since)
+    chosen = str(outcome.get("optionId", ""))
     why = "" if chosen == "deny" else "cancelled in the editor"
     return answer_to(asked, chosen, why=why, how="button" if chosen else "", seen=seen)
 

@@ -22,6 +22,7 @@ from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.library import profile, project_recall, projects, work
 from mindstone_tui.core.library.blame import KeptFiles, runs
 from mindstone_tui.core.library.find import RecalledHit, readable
+from mindstone_tui.core.library.open_questions import check_sent
 from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import inside, one_line
@@ -236,6 +237,7 @@ class Lookup(msgspec.Struct, eq=False):
         """Read one line of a transcript verbatim, in parts if it is long."""
         with self._history(session) as history:
             line = history.whole(_find(history, entry))
+            check_sent(history, line)
             standing = _standing(line, standings_of(history))
         text = text_of(line)
         most = self.settings.mcp.max_chars

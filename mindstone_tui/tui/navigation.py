@@ -372,8 +372,12 @@ class Navigator:
             if one.turn and one.question
         }
 
+        clock = self._app.host.clock
+        opened = clock()
+
         def take(name: str) -> None:
-            self._chat.command(f"/rewind turn {said[name].turn - 1}")
+            writing = clock() - opened  # it means nothing that came while the list was open
+            self._chat.command(f"/rewind turn {said[name].turn - 1}", writing=writing)
             self._chat.input_area.prompt.write(said[name].question, literal=True)
 
         if not said:

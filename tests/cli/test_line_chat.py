@@ -41,7 +41,7 @@ class Answering(Staged):
         self.announce(*self._reply(text))
 
     def command(self, line: str, *, how: str = "", seen: float = 0.0, writing: float = 0.0) -> None:
-        super().command(line)
+        super().command(line, writing=writing)
         self.announce(*self._reply(line))
 
 
@@ -190,6 +190,20 @@ async def test_a_stop_sends_nothing_that_was_entered_behind_the_turn_and_says_so
     assert person.sent == ["go", "again"]
     assert ("interrupt",) in person.talk.did
     assert "Not sent: and then this" in err.getvalue()
+
+
+async def test_a_command_means_nothing_that_came_after_its_line_was_entered() -> None:
+    person = AtTerminal()
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        running = asyncio.create_task(person.chat.run())
+        await person.enter("go\n", "/plan approve\n")
+        person.now += 30
+        person.talk.announce(done(1))
+        await person.settle()
+        assert ("command", "/plan approve") in person.talk.did
+        assert 30 < person.talk.writing < 35, "some of it was written before"
+        await person.enter("")
+        await running
 
 
 @pytest.mark.parametrize("more", [True, False])

@@ -440,3 +440,62 @@ async def test_a_late_click_in_the_editor_answers_no_other_question_of_the_same_
     assert [entry.allowed for entry in answers if isinstance(entry, ToolAnswered)] == [False] * 2
     assert not (tmp_path / "one").exists()
     assert not (tmp_path / "two").exists()
+
+
+class Broken(Late):
+    """Answers each question with an error, or gives it up, when the test says so."""
+
+    def __init__(self, *, gives_up: bool) -> None:
+        super().__init__()
+        self.gives_up = gives_up
+
+    async def request_permission(self, *given: Any, **more: Any) -> Any:
+        await super().request_permission(*given, **more)
+        if self.gives_up:
+            outcome = schema.DeniedOutcome(outcome="cancelled")
+            return schema.RequestPermissionResponse(outcome=outcome)
+        raise acp.RequestError.internal_error({"why": "no window"})
+
+
+async def test_an_error_of_the_editor_is_nobodys_no(home: Path, tmp_path: Path) -> None:
+    wish = calls(("shell", {"command": "touch one"}))
+    prefer(home, script(tmp_path, wish, {"text": "Well."}))
+    editor = Broken(gives_up=False)
+    async with editing(editor) as connection:
+        session = (await connection.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
+        turn = asyncio.create_task(connection.prompt(session_id=session, prompt=prompt("go")))
+        await editor.asked_times(1)
+        editor.releases[0].set()
+        await turn
+    (line,) = api.log(session=session, kinds=("tool_answered",), home=api.Home(home))
+    assert isinstance(line, Line)
+    assert isinstance(line.entry, ToolAnswered)
+    assert (line.entry.allowed, line.entry.how) == (False, "nobody")
+    assert "the editor could not ask" in line.entry.why
+
+
+@pytest.mark.parametrize("gives_up", [True, False])
+async def test_an_editor_that_gives_up_decides_nothing_that_another_surface_asked(
+    home: Path, tmp_path: Path, gives_up: bool
+) -> None:
+    wish = calls(("shell", {"command": "touch one"}))
+    prefer(home, script(tmp_path, wish, {"text": "Well."}))
+    editor = Broken(gives_up=gives_up)
+    async with editing(editor) as connection:
+        beside = await api.connect("main", home=home, cwd=tmp_path, asks=True)
+        await connection.resume_session(cwd=str(tmp_path), session_id="agent:default:main")
+        beside.send("go")
+        await editor.asked_times(1)
+        editor.releases[0].set()
+        for _ in range(3):  # what the agent answers now, it answers after that
+            await connection.list_sessions()
+        async for event in beside.events():
+            if isinstance(event, events.ToolAsked):
+                beside.answer(event.call, events.Answer(allowed=True, how="y"))
+            if isinstance(event, events.TurnEnded):
+                break
+        await beside.close()
+    (line,) = api.log(session="main", kinds=("tool_answered",), home=api.Home(home))
+    assert isinstance(line, Line)
+    assert isinstance(line.entry, ToolAnswered)
+    assert (line.entry.allowed, line.entry.how) == (True, "y")

@@ -653,6 +653,45 @@ async def test_the_page_keeps_what_was_decided_and_written_and_gives_queued_word
         await asyncio.to_thread(drive, served)
 
 
+SENT = """{ const real = window.fetch; window.sent = []; window.refuse = false;
+    window.fetch = (where, given) => {
+        if (!String(where).includes("/page/send")) return real(where, given);
+        sent.push(JSON.parse(given.body).writing);
+        return window.refuse ? Promise.reject(new Error("gone")) : real(where, given);
+    }; }"""
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+async def test_the_page_says_since_when_a_command_was_written_however_it_came_there(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def drive(served: Residence) -> None:
+        assert PROGRAM is not None
+        with chromium(PROGRAM, tmp_path / "profile") as browser:
+            open_page(browser, served)
+            browser.run(SENT)
+            later = "{ const now = Date.now; Date.now = () => now() + 60000; } refuse = %s; 0"
+            browser.run("document.getElementById('text').focus()")
+            browser.type(" /cont")
+            browser.run(later % "true")
+            browser.type("ext", enter=True)
+            browser.until("sent.length === 1")
+            browser.until("document.getElementById('text').value === ' /context'")
+            browser.run(later % "false")
+            browser.enter()
+            browser.until("sent.length === 2")
+            assert [60 <= one < 180 for one in browser.run("sent.map(Math.floor)")] == [True] * 2
+            assert browser.run("sent[1] >= 120")
+            browser.type("/status", enter=True)
+            browser.until("sent.length === 3")
+            assert browser.run("sent[2] < 60"), "that was begun anew"
+
+    async with residing(home, tmp_path, {"text": "All is well."}) as served:
+        await asyncio.to_thread(drive, served)
+
+
 AXE = ROOT / ".counterparts" / "node_modules" / "axe-core" / "axe.min.js"
 JUDGED = """axe.run().then((said) => { window.judged = said.violations.map((one) =>
     `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).join(", ")}`); })"""

@@ -77,6 +77,7 @@ class Staged:
 
     def command(self, line: str, *, how: str = "", seen: float = 0.0, writing: float = 0.0) -> None:
         self.did.append(("command", line, *([how] if how else [])))
+        self.writing = writing
 
     def answer(self, call: str, answer: ev.Answer) -> None:
         self.did.append(("answer", call, answer))

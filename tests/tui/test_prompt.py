@@ -358,9 +358,11 @@ async def test_escape_twice_in_an_empty_prompt_picks_a_message_to_go_back_to() -
             app.post_message(events.Key("escape", "\x1b"))
         await until(pilot, lambda: app.screen is not app.chat and "third" in drawn(app))
         assert len(app.screen_stack) == 2
+        now[0] += 40
         await pilot.press("down", "enter")
         await until(pilot, lambda: app.screen is app.chat)
         assert talk.did == [("command", "/rewind turn 1")]
+        assert talk.writing == 40, "it means no turn that came while the list was open"
         assert prompt_of(app) == "second"
 
 

@@ -6,7 +6,7 @@ its end are sent with a note, as of any other message that does not fit.
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 import msgspec
@@ -16,7 +16,7 @@ from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import put_question
 from mindstone_tui.core.context import manual, messages, trim
 from mindstone_tui.core.context.window_view import Call, Target
-from mindstone_tui.core.entries import Line, conversation, window
+from mindstone_tui.core.entries import Line, conversation
 from mindstone_tui.core.errors import EntryNotSaved, Interrupted, ToolError
 from mindstone_tui.core.events import AskedScope
 from mindstone_tui.core.text import one_line, plural
@@ -105,16 +105,6 @@ async def ask_how(
         raise Interrupted("This message was not sent.", "It is in history as it was written.")
     done = _carry_out(context, context.window.call(target), found, answer.remember)
     yield _settled(question, "ok", done)
-
-
-def was_withheld(turn: Iterable[Line]) -> bool:
-    """Whether it was asked how to send the message of a turn, and nobody agreed to any way."""
-    entries = [line.entry for line in turn]
-    questions = [one for one in entries if isinstance(one, conversation.ToolAsked)]
-    answers = [one for one in entries if isinstance(one, conversation.ToolAnswered)]
-    left = {one.call for one in questions if one.risk == "message"}
-    left -= {one.call for one in answers if one.allowed}
-    return bool(left) and not any(isinstance(one, window.Rewound) for one in entries)
 
 
 def _question(turn: int, call: str, found: LargeMessage) -> events.ToolAsked:

@@ -72,8 +72,9 @@ def tool_answered(line: Line) -> ev.ToolAnswered:
 
 
 def used_elsewhere(line: Line, whole: Callable[[Line], Line]) -> list[ev.AnyEvent]:
-    """What a line says that another surface wrote of tools and recall, as it is told live."""
+    """What a line says that another surface wrote of tools, files and recall, as it is live."""
     kinds = conversation.ToolCalled | conversation.ToolReturned | derived.RecallInjected
+    kinds |= store.FilesChanged | store.FilesRestored
     return events_of(whole(line)) if isinstance(line.entry, kinds) else []
 
 

@@ -230,7 +230,7 @@ class MemoryFeature(Feature):
         waiting = self.offers.waiting
         if waiting is not None:
             offer = self.offers.made[waiting]
-            if offer.channel != context.transcript.channel:
+            if not context.put_here(waiting, offer.channel):
                 where = surface_of(offer.channel)[1]
                 raise errors.NotAllowed(f"What is offered was shown by {where}, not here.", look)
             check_was_there(waiting, context.read_through, "Something else was offered", look)
@@ -243,8 +243,10 @@ class MemoryFeature(Feature):
         newest, here = self.memories.waiting[-1:], self.context.transcript
         with here.history() as history:
             lines = [history.line(one.seq) for one in newest]
-        places = [(line.turn, line.channel) for line in lines]
-        return newest[0] if places == [(here.last_turn, here.channel)] else None
+        put = [one for one in lines if one.turn == here.last_turn]
+        return (
+            newest[0] if any(self.context.put_here(one.seq, one.channel) for one in put) else None
+        )
 
     @command(
         "memory",

@@ -81,7 +81,7 @@ class PlansFeature(Feature):
         self._in_task = False
         self.steps: tuple[str, ...] = ()
         """Of the plan as a person edited it; empty takes those of the newest answer."""
-        self._edited_on = ""
+        self._edited: Line | None = None
         for line in reversed(past.lines):
             self._take(line)
         self._tell()
@@ -99,7 +99,7 @@ class PlansFeature(Feature):
             case derived.PlanChanged(stage=stage, steps=steps):
                 self.planning = stage in ("planning", "edited")
                 self.steps = steps if stage == "edited" else ()
-                self._edited_on = line.channel
+                self._edited = line if stage == "edited" else None
 
     def _tell(self) -> None:
         """Let permissions and the window know how the work stands."""
@@ -202,7 +202,7 @@ class PlansFeature(Feature):
             tasks = self.session.features.get(TasksFeature).tasks
             if tasks.section is None:
                 asked = self._newest(UserMessage)
-                said = one_line(asked[0].text, 200) if asked else ""
+                said = one_line(asked[1].text, 200) if asked else ""
                 tasks.start(said.replace("|", "/") or "The plan")
             self.record(derived.PlanChanged(stage="approved", steps=steps, **hand))
             items = tuple(derived.TodoItem(title=step) for step in steps)
@@ -213,9 +213,6 @@ class PlansFeature(Feature):
 
     def _decided(self, verb: str, waits: str, mark: str) -> dict[str, Any]:
         """By which hand a word about the plan came; refused where it meant another plan."""
-        here = self._edited_on == self.context.transcript.channel or self.steps == self._shown
-        if verb == "approve" and self.steps and not (mark or here):
-            mark = "what was shown here"  # not what somebody made of it on another surface
         open_questions.check_mark(
             mark, open_questions.mark_of("plan", waits), "The plan", "`/plan` shows it"
         )
@@ -226,10 +223,19 @@ class PlansFeature(Feature):
             why = f" {last.text}." if last is not None else ""
             raise errors.UsageError(f"Plan mode is off.{why}", "`/plan` turns it on.")
         answer = self._newest(AssistantMessage)
-        if answer is not None and not mark:
+        line = self._edited or (answer[0] if answer else None)
+        if line is not None and not mark:
             read, look = self.context.read_through, "`/plan` shows it."
-            open_questions.check_was_there(answer[2], read, "Another plan came", look)
-        return self.context.by_hand(answer[1] if answer else "")
+            open_questions.check_was_there(line.seq, read, "Another plan came", look)
+            if verb == "approve" and not self._was_shown(line, waits):
+                raise errors.NotAllowed("This plan was not shown here: it is not approved.", look)
+        return self.context.by_hand(answer[0].ts if answer else "")
+
+    def _was_shown(self, line: Line, waits: str) -> bool:
+        """Whether a person here has seen the plan that a line made: every app draws answers."""
+        answered = self._edited is None and self.context.hand[1] >= 0
+        put = self.context.put_here(line.seq, line.channel)
+        return answered or put or "\n".join(self._shown) == waits
 
     @command(
         "todo",
@@ -259,13 +265,12 @@ class PlansFeature(Feature):
     def _proposed(self) -> tuple[str, ...]:
         """The steps in the newest answer."""
         answer = self._newest(AssistantMessage)
-        return steps_of(answer[0].text) if answer else ()
+        return steps_of(answer[1].text) if answer else ()
 
-    def _newest(self, kind: type[T]) -> tuple[T, str, int] | None:
-        """The newest message of a kind, when it was said, and where."""
+    def _newest(self, kind: type[T]) -> tuple[Line, T] | None:
+        """The newest message of a kind, and its line."""
         lines = reversed(self.context.window.fold.lines.values())
-        found = ((one.entry, one.ts, one.seq) for one in lines if isinstance(one.entry, kind))
-        return next(found, None)
+        return next(((one, one.entry) for one in lines if isinstance(one.entry, kind)), None)
 
 
 def _numbered(steps: tuple[str, ...]) -> list[str]:

@@ -80,9 +80,11 @@ class StandingFeature(Feature):
         else:
             trusted = found.state == "trusted"
             files = open_questions.content_of(found, "run" if trusted else "would run")
-            how = "It is read in every turn." if trusted else "`/trust yes` lets it be read."
+            # What was printed into a shell is named by its mark: the next command is another run.
+            yes = f"`/trust yes {now}`" if unseen or self.context.hand[1] < 0 else "`/trust yes`"
+            how = "It is read in every turn." if trusted else f"{yes} lets it be read."
             if unseen:
-                how = f"Nothing was decided: you had not seen this. `/trust yes {now}` trusts it."
+                how = f"Nothing was decided: you had not seen this. {yes} trusts it."
             if rules := self.session.features.get(RulesFeature).adoptable():
                 count = plural(len(rules), "sentence")
                 how += f" {count} of it can be checked: /rules adopt lists them."

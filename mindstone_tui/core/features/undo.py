@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
+from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import ask_beside
 from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.entries.conversation import UserMessage
@@ -32,6 +33,7 @@ _SHOWN: Final = 60
 _MOST_SHOWN: Final = 20
 """Files whose three sides are shown."""
 _LONGEST_DIFF: Final = 200_000
+_FILES: Final = ("files_changed", "files_restored")
 
 
 class UndoFeature(Feature):
@@ -57,11 +59,7 @@ class UndoFeature(Feature):
         turns, sets = wanted(await asyncio.to_thread(self.context.files.steps), "undo", count)
         if not turns:
             raise UndoError("No turn of this session changed a file that is not undone already.")
-        with self.context.transcript.history() as history:
-            newest = next(iter(history.newest(["files_changed"], history.head.seq + 1)))
-        look = "`/diff` shows what it did; `/undo` again takes it back."
-        changed = f"Turn {newest.turn} changed files"
-        check_was_there(newest.seq, self.context.read_through, changed, look)
+        check_nothing_since(self.context, _FILES, -1)
         async for event in put_back(self.session, "undo", turns, sets, way):
             yield event
 
@@ -77,6 +75,7 @@ class UndoFeature(Feature):
         turns, sets = wanted(await asyncio.to_thread(self.context.files.steps), "redo", 1)
         if not turns:
             raise UndoError("There is nothing to do again.", "`/undo` comes first.")
+        check_nothing_since(self.context, _FILES, -1)
         async for event in put_back(self.session, "redo", turns, sets, way):
             yield event
 
@@ -122,6 +121,19 @@ class UndoFeature(Feature):
 
         text = f"{place}\n{await asyncio.to_thread(told)}"
         yield CommandPrinted(command="blame", text=self.context.redactor.redact(text).text)
+
+
+def check_nothing_since(context: TurnContext, kinds: Sequence[str], turn: int) -> None:
+    """Raise where lines of these kinds came after this turn and after a command was begun."""
+    with context.transcript.history() as history:
+        newest = next(iter(history.newest(kinds, history.head.seq + 1)), None)
+    if newest is not None and newest.turn > turn:
+        did = f"Turn {newest.turn} began"
+        if newest.kind in _FILES:
+            put_back = newest.kind == "files_restored"
+            did = "Files were put back" if put_back else f"Turn {newest.turn} changed files"
+        look = "`/diff` shows what turns did to files; the same command again goes on from there."
+        check_was_there(newest.seq, context.read_through, did, look)
 
 
 def _counted(argument: str) -> tuple[int, Way]:

@@ -14,7 +14,14 @@ from mindstone_tui.core.entries.conversation import SessionOpened
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked, from_entry, report_text
 from mindstone_tui.core.events.narrate import describe, turn_names
 from mindstone_tui.core.features.recall import why_recalled
-from mindstone_tui.core.features.undo import WAYS, Way, put_back, rewind_files, why_file
+from mindstone_tui.core.features.undo import (
+    WAYS,
+    Way,
+    check_nothing_since,
+    put_back,
+    rewind_files,
+    why_file,
+)
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.questions import decisions_of
 from mindstone_tui.core.session.services import MODE_CHOICES, POLICY_CHOICES, SessionServices
@@ -110,6 +117,8 @@ class WindowFeature(Feature):
         if not pointer or set(options) - {"--files", *WAYS}:
             raise WrongUse("To which turn?")
         turn = self.session.refer(pointer).turn
+        kinds = ("user_message", *(("files_changed",) if "--files" in options else ()))
+        check_nothing_since(self.context, kinds, turn)
         turns, sets = rewind_files(await asyncio.to_thread(self.context.files.steps), turn)
         if "--files" in options and turns:
             way: Way = (

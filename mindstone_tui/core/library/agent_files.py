@@ -20,6 +20,7 @@ from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries.conversation import SessionOpened, ToolReturned
 from mindstone_tui.core.language.words import query_terms
+from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
 from mindstone_tui.core.recall import candidates, embedding, speak, store, thresholds
@@ -264,6 +265,7 @@ class Sources(msgspec.Struct, dict=True, eq=False):
             return self._of_line(history, history.line(seq), f"history {key} #{seq}")
 
     def _of_line(self, history: transcript.History, line: entries.Line, origin: str) -> SourceText:
+        open_questions.check_sent(history, line)
         finding = f"#{line.seq}, {line.kind} of turn {line.turn}"
         standing = (one for one in transcript.standings_of(history).of(line) if one.what in _TOLD)
         origin = ", ".join((origin, *(one.words for one in standing)))

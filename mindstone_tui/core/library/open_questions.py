@@ -79,6 +79,23 @@ def check_was_there(seq: int, read_through: int, what: str, look: str) -> None:
         raise errors.NotAllowed(f"{what} while you wrote that; nothing was decided.", look)
 
 
+def was_withheld(turn: Iterable[Line]) -> bool:
+    """Whether it was asked how to send the message of a turn, and nobody agreed to any way."""
+    entries = [line.entry for line in turn]
+    questions = [one for one in entries if isinstance(one, conversation.ToolAsked)]
+    answers = [one for one in entries if isinstance(one, conversation.ToolAnswered)]
+    left = {one.call for one in questions if one.risk == "message"}
+    return bool(left - {one.call for one in answers if one.allowed})
+
+
+def check_sent(history: transcript.History, line: Line) -> None:
+    """Raise where a line is of a message that its writer kept from the model."""
+    if was_withheld(history.turn(line.turn)):
+        raise errors.NoSuchEntry(
+            f"The message of turn {line.turn} was not sent: the person kept it to themselves."
+        )
+
+
 class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """Something that waits for a person: who asked what, and since when nobody has answered."""
 

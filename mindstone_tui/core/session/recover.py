@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.agent import oversize
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import interrupted, refused
 from mindstone_tui.core.context.manual import take_back
@@ -36,8 +35,9 @@ from mindstone_tui.core.entries.conversation import (
     usage_in,
 )
 from mindstone_tui.core.entries.derived import RecallDropped
-from mindstone_tui.core.entries.window import PromptPlanned
+from mindstone_tui.core.entries.window import PromptPlanned, Rewound
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.library.open_questions import was_withheld
 from mindstone_tui.core.providers.scripted import PREFIX
 from mindstone_tui.core.session.draft import read_draft
 from mindstone_tui.core.transcript import History
@@ -96,7 +96,7 @@ def close_open_turn(context: TurnContext, history: History, draft: Path) -> list
     else:
         ended = TurnEnded(ending="interrupted", why=why)
     closed = context.window.record_all([*results, *_arrived(lines, draft, why), ended], turn)
-    if oversize.was_withheld(lines):
+    if was_withheld(lines) and not any(isinstance(line.entry, Rewound) for line in lines):
         closed.append(take_back(context.window, turn))
     return closed
 

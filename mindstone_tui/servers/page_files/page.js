@@ -6,7 +6,7 @@ const talk = $("talk");
 const GRACE = 1000; // milliseconds for which a question must have been in view
 const HELD = 500; // milliseconds in which a second click or key goes with the first
 let torn = ""; // a reason that was being written when its question went
-let slash = false, written = Date.now(); // whether a command is being written, and since when: it means nothing that came later
+let written = 0; // when the first letter of what stands there was written: a command means nothing that came later
 let reasons = {}, drafts = {}; // what was written to open questions, and in other sessions
 let opened = 0, turned = 0, begun = Promise.resolve(); // when one last came into view, and a turn began; once the page listens
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
@@ -324,8 +324,8 @@ async function open(name) {
   if (stream) stream.abort();
   const told = await call("/page/history?session=" + encodeURIComponent(name));
   if (session && told.session !== session) { // what is half written there was not meant for here
-    drafts[session] = $("text").value;
-    $("text").value = drafts[told.session] || "";
+    drafts[session] = [$("text").value, written];
+    [$("text").value, written] = drafts[told.session] || ["", 0];
     torn = "";
   }
   session = told.session;
@@ -413,12 +413,13 @@ $("composer").onsubmit = (event) => {
   if (!text.trim()) return;
   talk.scrollTop = talk.scrollHeight;
   $("text").value = "";
-  const given = { session, text, writing: slash ? (Date.now() - written) / 1000 : 0 };
-  slash = false;
+  const since = written;
+  const given = { session, text, writing: (Date.now() - since) / 1000 };
   begun.then(() => call("/page/send", given)).catch((error) => {
     say("Not sent: " + error.message, "error");
-    if (!$("text").value) $("text").value = text;
+    if (!$("text").value) { $("text").value = text; written = since; }
   });
+  written = 0;
 };
 $("text").onkeydown = (event) => {
   const waits = talk.querySelectorAll(".queued button");
@@ -430,9 +431,7 @@ $("text").onkeydown = (event) => {
   torn = "";
 };
 $("text").oninput = () => {
-  const before = slash;
-  slash = $("text").value.startsWith("/");
-  if (slash && !before) written = Date.now();
+  if (!$("text").value.trim()) written = 0; else if (!written) written = Date.now();
   if (!$("text").value.includes(torn.trim())) torn = "";
 };
 // A click that began as another, on what stood here or beside it, stops nothing.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -240,6 +241,22 @@ async def test_hooks_are_written_in_any_language(tmp_path: Path, program: str) -
     async with on_stage(home, cwd=work, model=says) as stage:
         await stage.say("look")
         assert [each.why for each in stage.entries(ToolRefused)] == ["list"]
+
+
+async def test_a_shell_trusts_what_another_shell_printed_by_its_mark(tmp_path: Path) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    hooks(work / ".mindstone", SessionStart="true")
+    surface = partial(
+        on_stage, home, cwd=work, model=script(tmp_path, {"text": "ok"}), channel="run"
+    )
+    typed = "/trust"
+    for _ in range(2):
+        async with surface() as stage:
+            stage.session.command(typed, seen=-1.0)
+            assert (await stage.until(events.CommandEnded)).ok
+            typed = stage.all(events.CommandPrinted)[0].text.rpartition("`/trust")[2]
+            typed = f"/trust{typed.partition('`')[0]}"
+    assert len(stage.entries(ProjectTrusted)) == 1
 
 
 async def test_a_hostile_project_gets_nothing_before_it_is_trusted(tmp_path: Path) -> None:

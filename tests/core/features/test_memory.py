@@ -529,13 +529,14 @@ async def test_notes_are_loaded_only_as_far_as_the_window_has_room(
     assert shown[8_000] < 500 < 1_500 < shown[128_000]
 
 
+@pytest.mark.parametrize(("elsewhere", "where"), [("web", "the page"), ("tui", "the app")])
 async def test_a_bare_word_keeps_only_what_was_there_when_it_was_begun(
-    home: Path, tmp_path: Path
+    home: Path, tmp_path: Path, elsewhere: str, where: str
 ) -> None:
     surface = partial(
         on_stage, home, model=script(tmp_path, {"text": "ok"}, loop=True), follow=True
     )
-    async with surface(channel="tui") as app, surface(channel="web") as page:
+    async with surface(channel="tui") as app, surface(channel=elsewhere) as page:
         for said in ("Don't touch the lexer, please.", "Remember that the demo is on Thursday."):
             await app.say(said)
             here = len(app.heard)
@@ -545,10 +546,10 @@ async def test_a_bare_word_keeps_only_what_was_there_when_it_was_begun(
         await app.until(events.EntryAppeared, lambda event: "Always" in event.text)
         ended, told = await app.run("/keep yes")
         assert not ended.ok
-        assert "was shown by the page, not here" in told
+        assert f"was shown by {where}, not here" in told
         assert (await page.run("/keep yes"))[0].ok
     kept = [one for one in app.lines() if isinstance(one.entry, OfferAnswered) and one.entry.keep]
-    assert [line.channel for line in kept] == ["web"]
+    assert [line.channel for line in kept] == [elsewhere]
     assert not app.entries(MemoryDecided)
 
 

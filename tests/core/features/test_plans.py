@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from pathlib import Path
+
+import pytest
 
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import ToolRefused
 from mindstone_tui.core.entries.derived import PlanChanged, TodoChanged
 from mindstone_tui.core.features.plans import BEGIN, PlansFeature
 from mindstone_tui.core.features.tasks import TasksFeature
+from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.open_questions import steps_of
 from tests.core.session.stage import calls, on_stage, script
 
@@ -133,23 +138,60 @@ async def test_items_without_a_title_are_refused_and_the_list_stays(tmp_path: Pa
         assert "feed the cat" in text
 
 
+@pytest.mark.parametrize("elsewhere", ["web", "tui"])
 async def test_a_plan_that_was_edited_elsewhere_begins_only_where_its_steps_were_shown(
-    tmp_path: Path,
+    tmp_path: Path, elsewhere: str
 ) -> None:
     work, home = workspace(tmp_path), tmp_path / "home"
     says = script(tmp_path, {"text": PLAN}, {"text": "done"}, loop=True)
     async with on_stage(home, cwd=work, model=says, channel="tui", follow=True) as app:
         await app.run("/plan")
         await app.say("change it")
-        async with on_stage(home, cwd=work, model=says, channel="web", follow=True) as page:
-            assert (await page.run("/plan edit + Delete everything"))[0].ok
+        async with on_stage(home, cwd=work, model=says, channel=elsewhere, follow=True) as other:
+            assert (await other.run("/plan edit + Delete everything"))[0].ok
+        await app.until(events.EntryAppeared, lambda event: event.kind == "plan_changed")
         ended, text = await app.run("/plan approve")
-        assert (ended.ok, "changed since" in text, "Look again" in text) == (False, True, True)
+        assert (ended.ok, "not shown here" in text, "`/plan` shows it" in text) == (
+            False,
+            True,
+            True,
+        )
         _, shown = await app.run("/plan")
         assert "4. Delete everything" in shown
         app.session.command("/plan approve")
         await app.until(events.TurnEnded, lambda event: event.turn == 2)
     assert [each.stage for each in app.entries(PlanChanged)][-1] == "approved"
+
+
+async def test_an_approval_means_no_step_that_was_written_while_it_was(tmp_path: Path) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    says = script(tmp_path, {"text": PLAN}, {"text": "done"}, loop=True)
+    async with on_stage(home, cwd=work, model=says) as stage:
+        await stage.run("/plan")
+        await stage.say("change it")
+        began = asyncio.get_running_loop().time()
+        await stage.run("/plan edit + Delete everything")
+        writing = asyncio.get_running_loop().time() - began
+        stage.session.command("/plan approve", writing=writing)
+        ended = await stage.until(events.CommandEnded, lambda event: "approve" in event.command)
+        assert not ended.ok
+    assert [each.stage for each in stage.entries(PlanChanged)] == ["planning", "edited"]
+
+
+async def test_a_shell_approves_a_plan_of_another_surface_only_by_its_mark(tmp_path: Path) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    says = script(tmp_path, {"text": PLAN}, {"text": "done"}, loop=True)
+    surface = partial(on_stage, home, cwd=work, model=says)
+    async with surface(channel="tui") as app:
+        await app.run("/plan")
+        await app.say("change it")
+    async with surface(channel="run") as shell:
+        shell.session.command("/plan approve", seen=-1.0)
+        assert not (await shell.until(events.CommandEnded)).ok
+        mark = open_questions.mark_of("plan", "\n".join(steps_of(PLAN)))
+        shell.session.command(f"/plan approve {mark}", seen=-1.0)
+        await shell.until(events.TurnEnded)
+    assert [each.stage for each in shell.entries(PlanChanged)] == ["planning", "approved"]
 
 
 async def test_an_approval_that_waits_for_a_turn_is_not_for_the_plan_that_comes_of_it(

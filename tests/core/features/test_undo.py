@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import FilesChanged, FilesRestored
+from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.library.file_states import FilesOfSession
 from tests.core.session.stage import Stage, calls, on_stage, script
@@ -179,6 +182,42 @@ async def test_an_undo_means_no_turn_that_came_while_it_was_written(tmp_path: Pa
         assert not (await stage.until(events.CommandEnded, after=here)).ok
         assert picture(work) == made
         assert (await stage.run("/undo"))[0].ok
+        assert picture(work) != made
+
+
+async def test_undo_and_redo_mean_nothing_that_others_put_back_while_they_were_written(
+    tmp_path: Path,
+) -> None:
+    work = workspace(tmp_path)
+    surface = partial(on_stage, tmp_path / "home", cwd=work, model=model(tmp_path), follow=True)
+    async with surface(channel="tui", asks=True) as app, surface(channel="web") as page:
+        agree(app)
+        await app.say("edit it")
+        await app.say("more")
+        for theirs, ours in (("/undo", "/undo"), ("/undo", "/redo")):
+            began = asyncio.get_running_loop().time()
+            assert (await page.run(theirs))[0].ok
+            made = picture(work)
+            await app.until(events.FilesRestored)
+            here = len(app.heard)
+            app.session.command(ours, writing=asyncio.get_running_loop().time() - began)
+            ended = await app.until(events.CommandEnded, after=here)
+            assert (ended.ok, picture(work) == made) == (False, True)
+            assert (await page.run("/redo"))[0].ok
+
+
+async def test_a_rewind_means_no_turn_that_came_while_it_was_written(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    async with on_stage(tmp_path / "home", cwd=work, model=model(tmp_path), asks=True) as stage:
+        agree(stage)
+        await stage.say("edit it")
+        made = picture(work)
+        for wanted in ("/rewind turn 0", "/rewind turn 0 --files"):
+            here = len(stage.heard)
+            stage.session.command(wanted, writing=60)
+            assert not (await stage.until(events.CommandEnded, after=here)).ok
+        assert (picture(work) == made, stage.entries(Rewound)) == (True, [])
+        assert (await stage.run("/rewind turn 0 --files"))[0].ok
         assert picture(work) != made
 
 

@@ -18,7 +18,7 @@ from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.recall.embedding import Encoded
 from tests.core.recall.talk import WordModel
 from tests.core.session.coding_session import configure
-from tests.core.session.stage import PATIENCE, Stage, on_stage, script
+from tests.core.session.stage import PATIENCE, Stage, calls, on_stage, script
 
 ROWS = [f"row {number} of the table holds {number * 7} stones" for number in range(3_000)]
 LONG = "\n".join([*ROWS, "Which row is wrong?"])
@@ -97,6 +97,21 @@ async def test_a_split_message_stops_where_somebody_stops_it(home: Path, tmp_pat
         await stage.until(events.TurnEnded, lambda event: event.turn == 2)
         await stage.idle()
         assert len(stage.all(events.TurnStarted)) == 2
+
+
+async def test_the_model_cannot_read_what_was_not_sent(home: Path, tmp_path: Path) -> None:
+    wish = calls(*(("read_entry", {"entry": f"#{seq}"}) for seq in range(1, 6)))
+    model = script(tmp_path, wish, {"text": "Fine."})
+    async with on_stage(home, model=model, context_window=WINDOW, cwd=tmp_path, asks=True) as stage:
+        asked = await asked_about(stage, LONG)
+        stage.session.answer(asked.call, events.Answer(allowed=False))
+        await stage.until(events.TurnEnded)
+        (said,) = [one.seq for one in stage.lines() if isinstance(one.entry, UserMessage)]
+        assert said < 6
+        await stage.say("Look at it yourself.")
+        told = [each.text for each in stage.all(events.ToolEnded)]
+        assert any("kept it to themselves" in text for text in told)
+        assert not any("stones" in str(request) for request in stage.requests())
 
 
 @pytest.mark.parametrize("by", ["no", "esc"])
