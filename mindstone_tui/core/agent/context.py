@@ -303,8 +303,6 @@ class TurnContext:
         self.questions = Questions()
         self.read_through = -1
         """The newest line that a person could read when they began to write this command."""
-        self.taken_in: set[int] = set()
-        """Lines that others wrote since this was opened: what those offer was offered there."""
         self.hand = ("", 0.0)
         """What a person did last, a command or an answer, and for how long they had seen why."""
         self.stopped_by = ""
@@ -340,10 +338,6 @@ class TurnContext:
             put = max(self._opened, datetime.fromisoformat(since))
             seen = (datetime.now(UTC) - put).total_seconds()
         return {"how": how, "seen": round(max(seen, 0.0), 3)}
-
-    def put_here(self, seq: int, channel: str) -> bool:
-        """Whether a line put something to a person here; two windows of one kind are two places."""
-        return channel == self.transcript.channel and seq not in self.taken_in
 
     @property
     def folder(self) -> str:

@@ -62,6 +62,8 @@ class LiveWindow(window_view.View):
         self._indexer = indexer
         self._off_loop = off_loop
         self._missed: list[Line] = []
+        self._others: set[int] = set()
+        """Lines that others wrote since this was opened: what those offer was offered there."""
         self.blocked: set[tuple[int, str]] = set()
         """What was already said, per turn, about prunes that could not happen."""
         self.placeholders = findings.Placeholders()
@@ -89,7 +91,12 @@ class LiveWindow(window_view.View):
     def missed(self) -> list[Line]:
         """The lines of others that were taken in since somebody last asked for them."""
         missed, self._missed = self._missed, []
+        self._others.update(line.seq for line in missed)
         return [self.history.whole(line) for line in missed]
+
+    def put_here(self, seq: int, channel: str) -> bool:
+        """Whether a line put something to a person here; two windows of one kind are two places."""
+        return channel == self.transcript.channel and seq not in self._others
 
     def take(self, line: Line) -> None:
         """Take in one line of ours, and before it any that were missed; once is enough."""

@@ -230,7 +230,7 @@ class MemoryFeature(Feature):
         waiting = self.offers.waiting
         if waiting is not None:
             offer = self.offers.made[waiting]
-            if not context.put_here(waiting, offer.channel):
+            if not context.window.put_here(waiting, offer.channel):
                 where = surface_of(offer.channel)[1]
                 raise errors.NotAllowed(f"What is offered was shown by {where}, not here.", look)
             check_was_there(waiting, context.read_through, "Something else was offered", look)
@@ -245,7 +245,9 @@ class MemoryFeature(Feature):
             lines = [history.line(one.seq) for one in newest]
         put = [one for one in lines if one.turn == here.last_turn]
         return (
-            newest[0] if any(self.context.put_here(one.seq, one.channel) for one in put) else None
+            newest[0]
+            if any(self.context.window.put_here(one.seq, one.channel) for one in put)
+            else None
         )
 
     @command(

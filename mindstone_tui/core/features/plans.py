@@ -234,7 +234,7 @@ class PlansFeature(Feature):
     def _was_shown(self, line: Line, waits: str) -> bool:
         """Whether a person here has seen the plan that a line made: every app draws answers."""
         answered = self._edited is None and self.context.hand[1] >= 0
-        put = self.context.put_here(line.seq, line.channel)
+        put = self.context.window.put_here(line.seq, line.channel)
         return answered or put or "\n".join(self._shown) == waits
 
     @command(

@@ -181,7 +181,6 @@ class SessionServices:
         self.context.transcript.look(fetch=fetch)
         self.context.window.catch_up()
         lines = self.context.window.missed()
-        self.context.taken_in.update(one.seq for one in lines)
         replaced = self.context.transcript.replacements != known
         if self.past.forget(lines, everything=replaced) or replaced:
             self.features.forget()
