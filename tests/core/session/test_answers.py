@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import date
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from mindstone_tui.core.interchange.samples import sample_file
 from mindstone_tui.core.recall.course import span_of
 from tests.bench.bench_asked import ASKED, chat_as_messages, questions, verdict
 from tests.builders import transcript_in
-from tests.core.session.stage import Stage, on_stage
+from tests.core.session.stage import PATIENCE, Stage, on_stage
 
 HELD = {
     "sample": ("02", "03", "12", "16", "27", "33", "38", "42", "47"),
@@ -46,6 +47,8 @@ async def test_questions_in_other_peoples_words_are_answered(history: str, home:
     asked = [one for one in questions(ASKED / "open.jsonl") if one["id"] in held]
     assert len(asked) == len(held)
     async with on_stage(home, model="local/guide") as stage:
+        # How many vectors are there when a question comes would else be a matter of luck.
+        await asyncio.to_thread(stage.session.services.recall.embed_within, PATIENCE)
         for question in asked:
             await stage.say(question["question"])
             said = answers(stage)[-1]
