@@ -33,7 +33,7 @@ from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ApprovalWaits, ChatScreen, ScreenWanted, TurnFinished
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, StatusLine
 from mindstone_tui.tui.widgets.input_area import InputArea
-from mindstone_tui.tui.widgets.prompt import Prompt
+from mindstone_tui.tui.widgets.prompt import TYPED, Prompt
 
 if TYPE_CHECKING:
     from textual.types import CSSPathType
@@ -119,7 +119,7 @@ class MindstoneApp(App[int]):
         if library is None:
             return
         if not prompt.text and (unsent := library.unsent(key)):
-            prompt.write(unsent, literal=True)  # nobody knows any more what of it was pasted
+            prompt.write(unsent)  # nobody knows any more what of it was pasted
         prompt.remember_older(await library.said(key, self.host.folder))
         await self._look_for_waiting()
 
@@ -357,7 +357,7 @@ class MindstoneApp(App[int]):
     def _type_or_run(self, command: CommandHelp) -> None:
         """Run a command that needs nothing more; put any other into the prompt."""
         if command.usage:
-            self.chat.input_area.prompt.write(f"/{command.name} ")
+            self.chat.input_area.prompt.write(f"/{command.name} ", TYPED)
             self.chat.set_focus(self.chat.input_area.prompt)
         else:
             self.chat.command(f"/{command.name}")
