@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +23,7 @@ from textual.filter import Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.worker import Worker
 
 from mindstone_tui.core import errors, signals
 from mindstone_tui.core.text import for_terminal, one_line, plural
@@ -33,7 +33,7 @@ from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ApprovalWaits, ChatScreen, ScreenWanted, TurnFinished
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, StatusLine
 from mindstone_tui.tui.widgets.input_area import InputArea
-from mindstone_tui.tui.widgets.prompt import Prompt
+from mindstone_tui.tui.widgets.prompt import TYPED, Prompt
 
 if TYPE_CHECKING:
     from textual.types import CSSPathType
@@ -73,6 +73,7 @@ class MindstoneApp(App[int]):
         self.unsent = ""
         """What was written there and not sent."""
         self._keeping: Timer | None = None
+        self._ending: Worker[None] | None = None
         wanted = host.settings.theme
         found = self._offer(themes.find_named(wanted, themes.shipped(), host.user_themes))
         usable = wanted in self.available_themes
@@ -118,7 +119,7 @@ class MindstoneApp(App[int]):
         if library is None:
             return
         if not prompt.text and (unsent := library.unsent(key)):
-            prompt.write(unsent, literal=True)  # nobody knows any more what of it was pasted
+            prompt.write(unsent)  # nobody knows any more what of it was pasted
         prompt.remember_older(await library.said(key, self.host.folder))
         await self._look_for_waiting()
 
@@ -175,7 +176,7 @@ class MindstoneApp(App[int]):
     def _leave_with_terminal(self) -> None:
         """End as with a closed window: a program above us, such as make, may keep the signal."""
         if not os.isatty(0):
-            os.kill(os.getpid(), signal.SIGHUP)
+            self._end()
 
     def _check_keys(self) -> None:
         """Say which of the user's own keys can never work, and why."""
@@ -213,11 +214,14 @@ class MindstoneApp(App[int]):
         here = self._session_here() or self._left or self.chat.host.session
         return here.removeprefix("agent:default:") if self.chat.opened else ""
 
-    @work(group="quit", exclusive=True, exit_on_error=False)
-    async def _end(self) -> None:
-        """Somebody ends the process, or closed the terminal: leave as a person would."""
-        # A coroutine made in here: one that a second signal puts aside was never begun.
-        await self.action_quit()
+    def _end(self) -> None:
+        """Somebody ends the process, or closed the terminal: leave as a person would.
+
+        A terminal that is closed sends two signals: leaving that is under way goes on, as a session
+        whose closing is broken off never ends.
+        """
+        if self._ending is None or self._ending.is_finished:
+            self._ending = self.run_worker(self.action_quit(), exit_on_error=False)
 
     def get_driver_class(self) -> type[Driver]:
         found = super().get_driver_class()
@@ -353,7 +357,7 @@ class MindstoneApp(App[int]):
     def _type_or_run(self, command: CommandHelp) -> None:
         """Run a command that needs nothing more; put any other into the prompt."""
         if command.usage:
-            self.chat.input_area.prompt.write(f"/{command.name} ")
+            self.chat.input_area.prompt.write(f"/{command.name} ", TYPED)
             self.chat.set_focus(self.chat.input_area.prompt)
         else:
             self.chat.command(f"/{command.name}")

@@ -24,7 +24,7 @@ from mindstone_tui.tui.screens.setup import OWN_SERVER, FetchScreen, KeyScreen
 from mindstone_tui.tui.screens.transcript import LineList, TranscriptScreen
 from mindstone_tui.tui.widgets import approval, context_panel, exchange
 from mindstone_tui.tui.widgets.base import FoldTitle
-from mindstone_tui.tui.widgets.prompt import Prompt
+from mindstone_tui.tui.widgets.prompt import TYPED, Prompt, origin_of
 
 if TYPE_CHECKING:
     from mindstone_tui.tui.app import MindstoneApp
@@ -134,7 +134,8 @@ class Navigator:
             if choice is None:
                 return
             if choice.typed:
-                self._chat.input_area.prompt.write(choice.typed)
+                origin = TYPED if len(choice.typed) == 1 else origin_of(choice.typed)  # or a paste
+                self._chat.input_area.prompt.write(choice.typed, origin)
             elif choice.seq is not None:
                 await self._to_transcript(f"{choice.key} {choice.seq}")
             elif choice.key != self._chat.status.session:
@@ -184,7 +185,7 @@ class Navigator:
         elif not model.usable:
             self._ask_for_key(provider, "" if model.unnamed else name)
         elif model.unnamed:
-            self._chat.input_area.prompt.write(f"/model {provider}/")
+            self._chat.input_area.prompt.write(f"/model {provider}/", TYPED)
         else:
             self._chat.command(f"/model {name}")
 
@@ -356,7 +357,8 @@ class Navigator:
     async def _to_editor(self, argument: str) -> None:
         prompt = self._chat.input_area.prompt
         command = terminal.editor_command(self._app.host.settings.editor, os.environ)
-        prompt.write(await terminal.edit(self._app, prompt.text, command))
+        text = await terminal.edit(self._app, prompt.text, command)
+        prompt.write(text, TYPED if prompt.is_command else origin_of(text))
 
     async def _to_scrollback(self, argument: str) -> None:
         await terminal.show_plain(self._app, self._chat.conversation.text)
@@ -378,7 +380,7 @@ class Navigator:
         def take(name: str) -> None:
             writing = clock() - opened  # it means nothing that came while the list was open
             self._chat.command(f"/rewind turn {said[name].turn - 1}", writing=writing)
-            self._chat.input_area.prompt.write(said[name].question, literal=True)
+            self._chat.input_area.prompt.write(said[name].question)
 
         if not said:
             raise UsageError("There is no earlier message to go back to.")

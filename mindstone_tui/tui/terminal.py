@@ -130,6 +130,16 @@ class LastingDriver(LinuxDriver):
         super().start_application_mode()  # type: ignore[no-untyped-call]
         self.attrs_before = before
 
+    def _sigcont_application(self, *given: Any) -> None:
+        """Take the terminal up again with one thread that reads it, unless it is gone.
+
+        The system sends this signal when a terminal is closed, too. Of two threads that read, one
+        may miss that the app ends, and then never does.
+        """
+        if self._auto_restart and os.isatty(self.fileno):
+            self.disable_input()
+            super()._sigcont_application(*given)
+
 
 def typed_ahead(terminal: int) -> str:
     """Take a terminal over from line mode, with the keys that were typed until now.

@@ -23,8 +23,8 @@ from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, OpenConversation
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog, StatusLine
 from mindstone_tui.tui.widgets.conversation import ConversationView
-from mindstone_tui.tui.widgets.input_area import InputArea, Queued
-from mindstone_tui.tui.widgets.prompt import Prompt
+from mindstone_tui.tui.widgets.input_area import InputArea, Queued, named
+from mindstone_tui.tui.widgets.prompt import SAID, TYPED, Prompt
 
 if TYPE_CHECKING:
     from mindstone_tui.core import events as ev
@@ -421,7 +421,7 @@ class ChatScreen(TalkScreen):
         if event.text.startswith("!") and not event.literal:
             self.talk.command(f"/shell {event.text[1:].strip()}")
         elif event.text.startswith("/") and not event.literal:
-            self.command(self.input_area.named(event.text), writing=self.input_area.writing)
+            self.command(named(event.text, event.begun), writing=self.host.clock() - event.begun.at)
         else:
             self._send(event)
 
@@ -442,7 +442,8 @@ class ChatScreen(TalkScreen):
         found = [one for one in self.input_area.waiting.messages if clicked in ("", one.entry)]
         for one in found[-1:]:
             early = self._early.get(one.entry)
-            self.input_area.prompt.write_before(one.text, literal=early is None or early.literal)
+            origin = SAID if early is None or early.literal else TYPED
+            self.input_area.prompt.write_before(one.text, origin)
             self._withdraw(one.entry)
 
     def _withdraw(self, entry: str) -> None:
@@ -571,7 +572,7 @@ class ChatScreen(TalkScreen):
         if event.is_printable and event.character and not prompt.read_only:
             event.stop()
             self.set_focus(prompt)
-            prompt.insert(event.character)
+            prompt.type(event)
 
     async def close(self) -> None:
         """Finish the session."""

@@ -190,7 +190,7 @@ class Decision(Vertical):
 
     # whose a key is
 
-    def moment(self, pressed: float) -> float:
+    def _moment(self, pressed: float) -> float:
         """When a key was really pressed, which may be long before it is looked at."""
         return self._clock() - max(0.0, time.monotonic() - pressed)
 
@@ -198,6 +198,10 @@ class Decision(Vertical):
     def is_open(self) -> bool:
         """Whether somebody who acts now can have read it."""
         return self._gate.is_open(self._clock())
+
+    def was_open(self, pressed: float) -> bool:
+        """Whether somebody who pressed a key then can have read it."""
+        return self._gate.is_open(self._moment(pressed))
 
     @property
     def is_entered(self) -> bool:
@@ -207,7 +211,7 @@ class Decision(Vertical):
 
     def enter(self, pressed: float) -> None:
         """Step into it with a key, unless that was pressed before it could be read."""
-        if self._gate.enter(self.moment(pressed)):
+        if self._gate.enter(self._moment(pressed)):
             self._early = False
             self._focus(self.query_one(f"#{self.FIRST}"))
         else:
@@ -233,7 +237,7 @@ class Decision(Vertical):
         if action and not answers:
             await self.run_action(action)
             return "nobody"
-        at = self.moment(event.time)
+        at = self._moment(event.time)
         whose = self._gate.whose(at, answers=answers, printable=event.is_printable)
         if whose == "answer":
             self.key = event.key

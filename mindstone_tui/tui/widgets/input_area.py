@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +27,7 @@ from mindstone_tui.tui.prompt.completion import (
     wants_files,
 )
 from mindstone_tui.tui.prompt.paste import Pastes
-from mindstone_tui.tui.widgets.prompt import Prompt
+from mindstone_tui.tui.widgets.prompt import Begun, Prompt
 
 if TYPE_CHECKING:
     from mindstone_tui.core import events as ev
@@ -136,6 +137,16 @@ def _drawn(offer: Offer, width: int) -> Content:
     return label + Content(gap) + show.line(offer.help, 100, "$muted")
 
 
+def named(line: str, begun: Begun) -> str:
+    """A command; a typed answer with the mark of what could be read when it was begun."""
+    asked = getattr(begun.decision, "asked", None)
+    if not (asked and (given := re.fullmatch(r"(/answer (?:yes|no))( [^#].*)?", line))):
+        return line
+    from mindstone_tui.core.library.open_questions import mark_of  # 20 ms
+
+    return f"{given[1]} {mark_of(asked.call, asked.since)}{given[2] or ''}"
+
+
 class InputArea(Vertical):
     """Keeps the list of completions in step with the prompt."""
 
@@ -152,10 +163,6 @@ class InputArea(Vertical):
         self.decision: Decision | None = None
         """What is to be decided, if anything is."""
         self._decided: Callable[[str], None] = lambda choice: None
-        self._meant: Decision | None = None
-        """What could be read when the command in the prompt was begun."""
-        self._begun = False
-        self._begun_at = 0.0
         self._torn = False
         """A reason was being written when its question went: its Enter sends nothing."""
         self._held = ("", 0.0)
@@ -163,7 +170,7 @@ class InputArea(Vertical):
 
     def compose(self) -> ComposeResult:
         yield Waiting()
-        yield Prompt(Pastes(self._host.folder), vim=self._host.settings.vim)
+        yield Prompt(Pastes(self._host.folder), self._begin, vim=self._host.settings.vim)
 
     def on_mount(self) -> None:
         self.call_after_refresh(lambda: self.completions)
@@ -198,10 +205,6 @@ class InputArea(Vertical):
     @on(TextArea.SelectionChanged)
     def _follow(self) -> None:
         prompt = self.prompt
-        begun, self._begun = self._begun, prompt.text.startswith("/")
-        if self._begun and not begun:
-            self._begun_at = self._host.clock()
-            self._meant = self.decision if self.decision and self.decision.is_open else None
         row, column = prompt.cursor_location
         line = prompt.document[row]
         if wants_files(line, column) and not self._listing:
@@ -209,36 +212,22 @@ class InputArea(Vertical):
         completion = self._completion(line, row, column)
         if completion and completion.offers[0].insert.strip() == line[completion.start : column]:
             completion = None
-        self._offer_if_new(completion is not None, line)
-        if prompt.completing:
+        prompt.completing = completion is not None
+        prompt.set_class(prompt.is_command and prompt.text.lstrip()[0] == "!", "-shell")
+        if completion is not None:
             self.completions.offer(completion)
+        else:
+            self._hide()
 
-    @property
-    def writing(self) -> float:
-        """For how many seconds the command in the prompt has been written."""
-        return self._host.clock() - self._begun_at
-
-    def named(self, line: str) -> str:
-        """A command; a typed answer with the mark of what could be read when it was begun."""
-        if not (self._meant and (given := re.fullmatch(r"(/answer (?:yes|no))( [^#].*)?", line))):
-            return line
-        from mindstone_tui.core.library.open_questions import mark_of  # 20 ms
-
-        asked = getattr(self._meant, "asked", None)
-        return f"{given[1]} {mark_of(asked.call, asked.since)}{given[2] or ''}" if asked else line
+    def _begin(self, pressed: float) -> Begun:
+        """The first letter of a text was pressed at a moment, which may be a while ago."""
+        asked = self.decision if self.decision and self.decision.was_open(pressed) else None
+        return Begun(self._host.clock() - max(0.0, time.monotonic() - pressed), asked)
 
     def _completion(self, line: str, row: int, column: int) -> Completion | None:
         # Loading all commands takes a while; nobody waits for it who types no command.
         commands = self._host.commands() if line.startswith("/") else ()
         return complete(line, column, first_line=row == 0, commands=commands, files=self._files)
-
-    def _offer_if_new(self, anything: bool, line: str) -> None:
-        self.prompt.completing = anything
-        prompt = self.prompt
-        prompt.literal = prompt.literal and prompt.text.lstrip()[:1] in ("!", "/")
-        prompt.set_class(line.startswith("!") and not prompt.literal, "-shell")
-        if not anything:
-            self._hide()
 
     @work(exclusive=True, group="files")
     async def _list_files(self) -> None:
@@ -295,8 +284,7 @@ class InputArea(Vertical):
             return
         row, column = self.prompt.cursor_location
         typed = self.prompt.document[row][completion.start : column]
-        self.prompt.replace(offer.insert, (row, completion.start), (row, column))
-        self.prompt.move_cursor((row, completion.start + len(offer.insert)))
+        self.prompt.complete(offer.insert, (row, completion.start))
         if send and offer.insert.strip() == typed.strip():
             self.prompt.call_next(self.prompt.action_send)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from textual import events
 from textual.binding import Binding
@@ -12,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import TextArea
-from textual.widgets.text_area import Location
+from textual.widgets.text_area import Document, Edit, EditResult, Location
 
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import is_editable
@@ -20,10 +21,17 @@ from mindstone_tui.tui.prompt.paste import Pastes
 
 if TYPE_CHECKING:
     from mindstone_tui.core.events import Attachment
+    from mindstone_tui.tui.widgets.approval import Decision
 
 
-_COMMANDS: Final = ("!", "/")
+TYPED: Final = "t"
+"""Where a character came from: a key that was pressed for it. It may begin any command."""
+COPIED: Final = "c"
+"""A line that was pasted and begins with `/`. It may begin a command, but none for the shell."""
+SAID: Final = "s"
+"""Anywhere else: another paste, an earlier message, a draft. It begins a message."""
 _WORD: Final = pattern_of(r"\w+|[^\w\s]+")
+_SIGN: Final = pattern_of(r"\S")
 
 
 def _next_word(area: TextArea) -> Location:
@@ -60,6 +68,39 @@ _MOTIONS: Final[dict[str, Callable[[TextArea], Location]]] = {
 
 _APART: Final = 0.005
 """Seconds between two keys that a hand presses; what comes faster is a paste without its marks."""
+
+
+def origin_of(pasted: str) -> str:
+    """Where a text came from that nobody typed: a command that was copied is one line."""
+    text = pasted.strip()
+    return COPIED if text.startswith("/") and "\n" not in text else SAID
+
+
+class Begun(NamedTuple):
+    """When the first letter of a text was written, and what could be decided then."""
+
+    at: float
+    decision: Decision | None
+
+
+@dataclass
+class _Traced(Edit):
+    """An edit that keeps the origins in step with the text, also when it is undone or redone."""
+
+    origin: str = SAID
+    _replaced: str = ""
+
+    def do(self, text_area: TextArea, record_selection: bool = True) -> EditResult:
+        assert isinstance(text_area, Prompt)
+        new = _SIGN.sub(self.origin, self.text)
+        self._replaced = text_area.origins.replace_range(self.top, self.bottom, new).replaced_text
+        return super().do(text_area, record_selection)
+
+    def undo(self, text_area: TextArea) -> EditResult:
+        assert isinstance(text_area, Prompt)
+        assert self._edit_result is not None
+        text_area.origins.replace_range(self.top, self._edit_result.end_location, self._replaced)
+        return super().undo(text_area)
 
 
 class Vim:
@@ -171,6 +212,7 @@ class Prompt(TextArea):
         """A message, a command or a shell line was sent."""
 
         text: str
+        begun: Begun
         attachments: tuple[Attachment, ...] = ()
         steer: bool = False
         literal: bool = False
@@ -203,7 +245,7 @@ class Prompt(TextArea):
     class TakeBack(Message):
         """The newest queued message is wanted back."""
 
-    def __init__(self, pastes: Pastes, *, vim: bool = False) -> None:
+    def __init__(self, pastes: Pastes, begin: Callable[[float], Begun], *, vim: bool) -> None:
         super().__init__(
             id="prompt",
             compact=True,
@@ -214,19 +256,20 @@ class Prompt(TextArea):
         self.cursor_blink = False
         self._pastes = pastes
         self._vim = Vim(self) if vim else None
-        self._said: list[str] = []
+        self._begin = begin
+        self._begun = begin(time.monotonic())
+        self.origins = Document("")
+        """The text, with where it came from in the place of each character."""
+        self._said: list[tuple[str, str]] = []
+        """Earlier texts and their origins, which are not known of those from before this run."""
         self._at = 0
-        self._draft = ""
+        self._draft = ("", "")
         self.completing = False
         """The list of completions is open and has the arrow keys, Tab and Enter."""
         self.pressed = self._before = 0.0
         """When the key was pressed that it acts on, and the one before it."""
         self.queued = False
         """Messages wait that could be taken back."""
-        self.literal = False
-        """It is a message although it begins like a command: nobody typed that beginning."""
-        self._messages: set[str] = set()
-        """What begins like a command, and was a message when it was said."""
 
     def update_node_styles(self, animate: bool = True) -> None:
         """Style it anew; not while it is still being made, which Textual would do as well."""
@@ -238,28 +281,57 @@ class Prompt(TextArea):
         """All that is written, pastes in full."""
         return self._pastes.unfold(self.text).strip()
 
-    def remember(self, text: str) -> None:
-        """Add a message to the history that the arrow keys walk through."""
-        if text and (not self._said or self._said[-1] != text):
-            self._said.append(text)
+    @property
+    def is_command(self) -> bool:
+        """Whether it is no message: what runs in the shell begins with a sign that was typed."""
+        text, origin = self.text.lstrip(), self.origins.text.lstrip()[:1]
+        to_shell = text[:1] == "!" or text[1:].lower().split()[:1] == ["shell"]
+        return text[:1] in ("!", "/") and (origin == TYPED or (origin == COPIED and not to_shell))
+
+    def _remember(self) -> None:
+        """Add what is written to the history that the arrow keys walk through."""
+        written = (self.text, self.origins.text)
+        if self.text.strip() and self._said[-1:] != [written]:
+            self._said.append(written)
         self._at = len(self._said)
 
     def remember_older(self, texts: Sequence[str]) -> None:
         """Put earlier messages, oldest first, before those of this run."""
-        self._said[:0] = texts
-        self._messages |= {text for text in texts if text.lstrip()[:1] in _COMMANDS}
+        self._said[:0] = [(text, "") for text in texts]
         self._at = len(self._said)
 
-    def write(self, text: str, *, literal: bool = False) -> None:
-        """Replace what stands in the prompt; a message may begin like a command."""
-        self.literal = literal
-        shown = self._pastes.shown(text)
-        self.text = self._pastes.fold(text) if shown is None else shown
-        self.move_cursor(self.document.end)
+    def edit(self, edit: Edit) -> EditResult:
+        """Change the text; what is not known to be typed counts as pasted."""
+        if not isinstance(edit, _Traced):
+            keeps, origin = edit.maintain_selection_offset, origin_of(edit.text)
+            edit = _Traced(edit.text, edit.from_location, edit.to_location, keeps, origin)
+        if not self.text:
+            self._begun = self._begin(self.pressed if edit.origin == TYPED else time.monotonic())
+        return super().edit(edit)
 
-    def write_before(self, text: str, *, literal: bool = True) -> None:
+    def type(self, key: events.Key) -> None:
+        """Write the sign of a key over what is selected."""
+        self.pressed = key.time
+        self.edit(_Traced(key.character or "", *self.selection, False, TYPED))
+
+    def complete(self, text: str, start: Location) -> None:
+        """Replace what is before the cursor; it came from where the whole text did."""
+        origin = self.origins.text.lstrip()[:1] or SAID
+        self.edit(_Traced(text, start, self.cursor_location, False, origin))
+
+    def write(self, text: str, origin: str = SAID) -> None:
+        """Replace what stands in the prompt."""
+        self.text, self.origins = "", Document("")
+        self.write_before(text, origin)
+        self.history.clear()
+
+    def write_before(self, text: str, origin: str = SAID) -> None:
         """Put a message back that was sent, above what was written since."""
-        self.write("\n".join(filter(None, (text, self.text))), literal=literal)
+        shown = self._pastes.shown(text)
+        shown = self._pastes.fold(text) if shown is None else shown
+        below = "\n" if shown and self.text else ""
+        self.edit(_Traced(shown + below, (0, 0), (0, 0), True, origin))
+        self.move_cursor(self.document.end)
 
     # sending
 
@@ -281,18 +353,16 @@ class Prompt(TextArea):
         if not text.strip():
             return
         # A sign stands for what was pasted: only what is written in the prompt itself commands.
-        is_command = self.text.lstrip()[0] in _COMMANDS and not self.literal
+        is_command = self.is_command
         text = text.strip() if is_command else text
-        if not is_command:
-            self._messages.add(self.text.strip())
         # A command or a shell line takes a path as it stands.
         found = [] if is_command else self._pastes.files_in(self.text)
         from mindstone_tui.core.events import Attachment  # not for the first picture
 
         files = tuple(Attachment(path=path) for path in found)
-        self.remember(self.text.strip())
+        self._remember()
         self.clear()
-        self.post_message(self.Submitted(text, files, steer=steer, literal=not is_command))
+        self.post_message(self.Submitted(text, self._begun, files, steer, not is_command))
 
     def action_break(self) -> None:
         """Copy what is selected, else clear what is written, else let the chat decide."""
@@ -300,7 +370,7 @@ class Prompt(TextArea):
             self.action_copy()
         else:
             unsent = self.unfolded
-            self.remember(self.text.strip())
+            self._remember()
             self.clear()
             self.post_message(self.Broken(unsent))
 
@@ -332,10 +402,11 @@ class Prompt(TextArea):
 
     def _walk(self, to: int) -> None:
         if self._at == len(self._said):
-            self._draft = self.text
+            self._draft = (self.text, self.origins.text)
         self._at = to
-        text = self._draft if to == len(self._said) else self._said[to]
-        self.write(text, literal=text.strip() in self._messages)
+        text, origins = self._draft if to == len(self._said) else self._said[to]
+        self.write(text)
+        self.origins = Document(origins or self.origins.text)
 
     def action_accept(self) -> None:
         if self.completing:
@@ -369,13 +440,11 @@ class Prompt(TextArea):
             event.prevent_default()
             self.vim_normal = self._vim.normal
             return
-        if _is_written(event.character):
+        if _is_written(event) and not self.read_only:
             event.stop()
             event.prevent_default()
-            self.move_cursor(self.replace(event.character or "", *self.selection).end_location)
-            return
-        # With Alt a letter has its character, too, but is not meant to be written.
-        if not event.is_printable or event.key.startswith("alt+"):
+            self.type(event)
+        else:
             await self._act_in_order(event)
 
     async def _act_in_order(self, event: events.Key) -> None:
@@ -395,16 +464,15 @@ class Prompt(TextArea):
         event.stop()
         event.prevent_default()
         text = self._pastes.fold(event.text)
-        start, end = sorted(self.selection)
-        if not self.get_text_range((0, 0), start).strip():
-            # A command that was copied is one line; `!` runs only what a hand put it before.
-            first = text.lstrip()[:1]
-            self.literal = first == "!" or (first == "/" and "\n" in text.strip())
-        self.move_cursor(self.replace(text, start, end).end_location)
+        self.move_cursor(self.replace(text, *self.selection).end_location)
 
 
-def _is_written(character: str | None) -> bool:
-    """Whether a key is a sign that Textual takes for none: a joiner of letters, a wide blank."""
-    if character is None or character.isascii() or character.isprintable():
+def _is_written(key: events.Key) -> bool:
+    """Whether a key is a sign; Textual takes a joiner of letters and a wide blank for none.
+
+    With Alt a letter has its character, too, but is not meant to be written.
+    """
+    sign = key.character
+    if sign is None or key.key.startswith("alt+"):
         return False
-    return is_editable(character)
+    return sign.isprintable() or (not sign.isascii() and is_editable(sign))
