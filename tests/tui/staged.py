@@ -50,6 +50,8 @@ class Staged:
         for event in events:
             self._events.put_nowait(event)
         self.did: list[tuple[object, ...]] = []
+        self.writing: list[float] = []
+        """For how long each command was being written."""
         self.drawn = 0
         self.announced = self._events.qsize()
 
@@ -77,7 +79,7 @@ class Staged:
 
     def command(self, line: str, *, how: str = "", seen: float = 0.0, writing: float = 0.0) -> None:
         self.did.append(("command", line, *([how] if how else [])))
-        self.writing = writing
+        self.writing.append(writing)
 
     def answer(self, call: str, answer: ev.Answer) -> None:
         self.did.append(("answer", call, answer))

@@ -14,7 +14,7 @@ from textual.keys import _character_to_key
 from mindstone_tui.core import events as ev
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp
-from tests.tui.staged import COMMANDS, Staged, around, asked, settle, staged, until
+from tests.tui.staged import COMMANDS, around, asked, settle, staged, until
 from tests.tui.test_decisions import WISH, in_view
 from tests.tui.test_prompt import Refusing, paste, prompt_of
 
@@ -183,29 +183,16 @@ async def test_what_an_editor_leaves_runs_only_if_it_was_a_command_before(
         assert talk.did[0][0] == did
 
 
-class Timed(Staged):
-    """Keeps for how long each command was being written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writing: list[float] = []
-
-    def command(self, line: str, *, how: str = "", seen: float = 0.0, writing: float = 0.0) -> None:
-        super().command(line, how=how, seen=seen, writing=writing)
-        self.writing.append(round(writing))
-
-
 async def test_each_command_of_a_burst_is_timed_from_its_own_first_letter() -> None:
     now = [100.0]
     app, talk = staged(given=msgspec.structs.replace(around(), clock=lambda: now[0]))
     async with app.run_test() as pilot:
         await settle(pilot, talk)
-        app.chat.talk = timed = Timed()
         await pilot.press(*"/keep ye")
         now[0] += 60
         for key in ("s", "enter", *"/keep no", "enter"):
             name = _character_to_key(key) if len(key) == 1 else key
             app.post_message(events.Key(name, key if len(key) == 1 else None))
-        await until(pilot, lambda: len(timed.did) == 2)
-        assert [did[1] for did in timed.did] == ["/keep yes", "/keep no"]
-        assert timed.writing == [60, 0]
+        await until(pilot, lambda: len(talk.did) == 2)
+        assert [did[1] for did in talk.did] == ["/keep yes", "/keep no"]
+        assert [round(one) for one in talk.writing] == [60, 0]
