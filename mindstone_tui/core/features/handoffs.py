@@ -101,7 +101,7 @@ class Handoffs(msgspec.Struct, eq=False):
             rewinds = rewinds_of(history)
             holds = [history.whole(line) for line in said if rewinds.of(line) is None]
             told = handoff.corrected([*holds, *judged])
-        return [why for seq, why in told.items() if f"line {seq}]" in text]
+        return [why for (seq, _), why in told.items() if f"line {seq}]" in text]
 
     def newest(self) -> str:
         """The handoff that was written last, if it still is what was written."""

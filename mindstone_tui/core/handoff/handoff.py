@@ -338,16 +338,23 @@ def said(items: Iterable[Sourced]) -> list[str]:
     return rows
 
 
-def corrected(since: Sequence[Line]) -> dict[int, str]:
-    """The lines of which others say that they hold no longer, each with what was said instead."""
+def corrected(since: Sequence[Line]) -> dict[tuple[int, tuple[str, ...]], str]:
+    """The lines, or sentences of them, of which others say that they hold no longer, each with what
+    was said instead."""
     said = {line.seq: line.entry.text for line in since if isinstance(line.entry, UserMessage)}
     judged = [line.entry for line in since if isinstance(line.entry, derived.StatementSuperseded)]
     return {
-        one.statement: f"Line {one.statement} holds no longer, by line {one.by}: "
-        f"{shortened(said[one.by], 200)}"
+        (one.statement, one.part): _no_more(one)
+        + f", by line {one.by}: {shortened(said[one.by], 200)}"
         for one in judged
         if one.by in said
     }
+
+
+def _no_more(one: derived.StatementSuperseded) -> str:
+    """What of a line holds no longer."""
+    part = f", “{shortened(' '.join(one.part), 200)}”" if one.part else ""
+    return f"{'Of line' if part else 'Line'} {one.statement}{part} holds no longer"
 
 
 def _quoted(passage: SourceMessage, shown: int) -> str:

@@ -320,6 +320,8 @@ class Overview(msgspec.Struct):
     ended: str = ""
     spoken: dict[int, int] = {}
     """Where each turn was said; a fork has copied only some."""
+    before: int = 0
+    """The last turn that a fork took along."""
     rewinds: Rewinds = msgspec.field(default_factory=Rewinds)
     messages: int = 0
     tools: int = 0
@@ -336,12 +338,15 @@ class Overview(msgspec.Struct):
         counted = [(self.messages, "message"), (self.tools, "tool result")]
         prunes = [(len(self.prunes), "prune")] if self.prunes else []
         rest = (plural(number, noun) for number, noun in [*counted, *prunes])
-        gone = [turn for turn, seq in self.spoken.items() if self.rewinds.of_place(seq, turn)]
-        return turns_in_words(len(self.spoken), len(gone)), *rest
+        own = {turn: seq for turn, seq in self.spoken.items() if turn > self.before}
+        gone = [turn for turn, seq in own.items() if self.rewinds.of_place(seq, turn)]
+        return turns_in_words(len(own) + self.before, len(gone), self.before), *rest
 
     def take(self, line: Line) -> None:
         """Count one line."""
         self.rewinds.take(line)
+        if line.parent:
+            self.before = max(self.before, line.turn)
         if isinstance(
             line.entry,
             conversation.UserMessage | conversation.AssistantMessage | conversation.ToolReturned,
