@@ -206,6 +206,17 @@ def _box(one: Subtask) -> str:
     return f"- [{_MARKS[one.status]}] {one.title}"
 
 
+def changed_since(text: str, now: Checkpoint) -> list[str]:
+    """Steps of which a block tells another state than they have now."""
+    told = {*text.splitlines()}
+    return [
+        f"{one.title}: {one.status} by now"
+        for one in now.subtasks
+        for each in (msgspec.structs.replace(one, status=other) for other in _MARKS)
+        if each.status != one.status and told & {_box(each), f"- {one.title} ({each.status})"}
+    ]
+
+
 def _saved(checkpoint: Checkpoint) -> str:
     if not checkpoint.saved_at:
         return f"Not saved yet, {checkpoint.session}."

@@ -332,3 +332,23 @@ async def test_what_was_rewound_after_a_fork_is_told_to_stand_there(
     assert [one.last.forks for one in ran] == [["agent:default:kid"]]
     (line,) = KeptFiles(places, project, {}).blame(project / "a.txt")
     assert line.standing == ("rewound", "standing in agent:default:kid")
+
+
+async def test_what_was_resumed_says_which_steps_are_done_since(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.run("/task start Ship the importer")
+        await stage.say("begin")
+        for command in ("/todo add write parser", "/checkpoint save", "/checkpoint resume"):
+            assert (await stage.run(command))[0].ok
+        await stage.say("go on")
+        assert "- write parser (planned)" in prompt(stage)
+        assert "by now" not in prompt(stage)
+        await stage.run("/todo done 1")
+        await stage.say("and now?")
+        assert prompt(stage).count("write parser: done by now") == 1
+        await stage.say("and then?")
+        assert prompt(stage).count("write parser: done by now") == 1
+        await stage.run("/rewind turn 1")
+        await stage.say("once more")
+        assert "- write parser (planned)" in prompt(stage)
+        assert "by now" not in prompt(stage)
