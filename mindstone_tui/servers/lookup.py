@@ -23,7 +23,7 @@ from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.library import profile, project_recall, projects, work
 from mindstone_tui.core.library.blame import KeptFiles, runs
 from mindstone_tui.core.library.find import RecalledHit, readable
-from mindstone_tui.core.library.search import SessionHit, search_everywhere
+from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.transcript import History, standings_of
@@ -199,7 +199,7 @@ class Lookup(msgspec.Struct, eq=False):
                     "kind": hit.kind,
                     "score": hit.score,
                     "superseded_by": hit.superseded_by,
-                    **_corrected(hit),
+                    "corrected": replaced_in_words(None, hit.corrected),
                     "text": hit.excerpt,
                     "whose": projects.whose_and_where(hit.program, hit.folder),
                     **_told(hit.imported),
@@ -346,7 +346,8 @@ class Lookup(msgspec.Struct, eq=False):
             told["file"] = hit.file
         if hit.superseded_by is not None:
             told["superseded_by"] = hit.superseded_by
-        told |= _corrected(hit)
+        if hit.corrected:
+            told["corrected"] = replaced_in_words(None, hit.corrected)
         if len(text) > most:
             told["cut"] = True
         return told
@@ -396,11 +397,6 @@ def _told(source: ImportSource | None) -> dict[str, Any]:
     if source is None:
         return {}
     return {"imported": {"program": source.program, "file": source.path, "note": NOT_SAID_HERE}}
-
-
-def _corrected(hit: SessionHit | RecalledHit) -> dict[str, Any]:
-    """Which sentences of a hit hold no longer, while the rest does."""
-    return {"corrected": replaced_in_words(None, hit.corrected)} if hit.corrected else {}
 
 
 def _imported(line: Line, origin: profile.Origins) -> dict[str, Any]:

@@ -2,15 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
@@ -79,8 +71,9 @@ class RecentHistory:
         return bool(self._rewinds)
 
     @cached_property
-    def _decisions(self) -> set[int]:
-        return {line.seq for line in self._read if isinstance(line.entry, derived.MemoryDecided)}
+    def _decisions(self) -> frozenset[int]:
+        decided = (line for line in self._read if isinstance(line.entry, derived.MemoryDecided))
+        return frozenset(line.seq for line in decided)
 
     @cached_property
     def _rewinds(self) -> standings.Rewinds:
@@ -117,7 +110,7 @@ def waiting_in(places: paths.SessionPlaces) -> list[ProposalState]:
     return []
 
 
-def _holds(line: Line, rewinds: standings.Rewinds, decisions: Collection[int] = ()) -> bool:
+def _holds(line: Line, rewinds: standings.Rewinds, decisions: frozenset[int] = frozenset()) -> bool:
     """Whether no rewind took it back; a verdict goes with the turn in which it was made.
 
     One that follows from a decision about a memory stays, as the decision does.
@@ -130,19 +123,14 @@ def _holds(line: Line, rewinds: standings.Rewinds, decisions: Collection[int] = 
 
 def _waiting(found: Iterable[ProposalState], lines: Iterable[Line]) -> list[ProposalState]:
     """Those that nobody has decided about, and whose words were not corrected since."""
-    gone: dict[int, list[str]] = {}
-    for entry in (line.entry for line in lines):
-        if isinstance(entry, derived.StatementSuperseded):
-            gone.setdefault(entry.statement, []).extend(entry.words)
-    return [
-        one
-        for one in found
-        if not one.decision
-        and (
-            not (words := {word for seq in one.entry.sources for word in gone.get(seq, ())})
-            or says_more(body_of(one), words)
-        )
-    ]
+    judged = [line.entry for line in lines if isinstance(line.entry, derived.StatementSuperseded)]
+
+    def is_corrected(one: ProposalState) -> bool:
+        sources = one.entry.sources
+        gone = {word for each in judged if each.statement in sources for word in each.words}
+        return bool(gone) and not says_more(body_of(one), gone)
+
+    return [one for one in found if not one.decision and not is_corrected(one)]
 
 
 def body_of(one: ProposalState) -> str:

@@ -316,10 +316,10 @@ class _Account:
         )
 
     def _outside(self) -> reports.OutsideWindow:
-        outside, part = self.view.fold.state.outside, len(self.in_part)
+        outside = self.view.fold.state.outside
         return reports.OutsideWindow(
-            exchanges=max(outside.exchanges - part, 0),
-            in_part=part,
+            exchanges=outside.exchanges,
+            in_part=min(len(self.in_part), outside.exchanges),
             tokens=outside.tokens,
             indexed=not outside.unindexed and not self.view.by_words(),
             unindexed=outside.unindexed,

@@ -70,7 +70,7 @@ class OutsideWindow(Part, omit_defaults=False):
     rewound: int = 0
     """Turns that were taken back; none of them is counted above."""
     in_part: int = 0
-    """Exchanges of which only a message stayed; they are not counted above either."""
+    """Of the exchanges, those of which a message is still shown."""
 
     @property
     def state(self) -> str:

@@ -1,7 +1,6 @@
 """Recall, and everything derived from history: labelled, with its sources, never the record."""
 
 import hashlib
-from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -15,7 +14,7 @@ Importance = Literal["critical", "high", "normal"]
 
 HERE: Final = " of this session"
 """Behind a line's number, where what it replaces stands in another one."""
-Corrected = Mapping[int, tuple[str, ...]]
+Corrected = dict[int, tuple[str, ...]]
 """The sentences of a text that hold no longer, by the line that replaces them."""
 
 

@@ -279,9 +279,10 @@ class Standings:
     def corrected_by(self, seq: int) -> Corrected:
         """Of a line that holds, the sentences that do not."""
         found: Corrected = {}
-        for by, part in sorted(self._standing_of(seq).items()):
+        known = self._standing_of(seq)
+        for by, part in sorted(known.items()) if all(known.values()) else ():
             found = with_correction(found, by, part)
-        return found if all(found.values()) else {}
+        return found
 
     def _standing_of(self, seq: int) -> dict[int, tuple[str, ...]]:
         """What was said to replace a line and was not rewound."""

@@ -167,15 +167,11 @@ def _hit(passage: Passage, parts: Sequence[float]) -> Hit:
     named = zip(_PARTS, parts, strict=False)  # the last one only a rule has
     kept = {name: round(value, 4) for name, value in named if abs(value) >= 5e-5}
     score = round(sum(kept.values()), 4)
-    by, corrected = passage.superseded or None, {} if passage.superseded else corrected_of(passage)
-    return Hit(
-        passage=passage,
-        score=score,
-        parts=kept,
-        text=passage.text,
-        superseded_by=by,
-        corrected=corrected,
-    )
+    hit = Hit(passage=passage, score=score, parts=kept, text=passage.text)
+    if not passage.superseded and not passage.corrected:
+        return hit
+    by, parts_of_it = passage.superseded or None, corrected_of(passage)
+    return msgspec.structs.replace(hit, superseded_by=by, corrected={} if by else parts_of_it)
 
 
 def corrected_of(passage: Passage) -> Corrected:
@@ -205,8 +201,10 @@ def _marked(hit: Hit, new: Passage) -> Hit:
     """A hit with what a newer statement replaces of it: the whole, or some sentences."""
     if hit.inherited and not hit.superseded_here:
         hit = msgspec.structs.replace(hit, superseded_by=None, corrected={}, superseded_here=True)
-    gone, by = tuple(replaced_in(new.text, hit.passage.text)), hit.superseded_by
-    if by is None and (hit.passage.pieces > 1 or says_more(hit.passage.text, gone)):
+    old, by = hit.passage, hit.superseded_by
+    gone = tuple(replaced_in(new.text, old.text))
+    more = old.speaker not in (_NOTE, _TASK) and (old.pieces > 1 or says_more(old.text, gone))
+    if by is None and more:
         corrected = with_correction(hit.corrected, new.seq, gone)
         return msgspec.structs.replace(hit, corrected=corrected)
     return msgspec.structs.replace(hit, superseded_by=max(new.seq, by or 0), corrected={})

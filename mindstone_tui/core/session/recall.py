@@ -425,10 +425,14 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
                 hits = self.index.search(one.text, CONSIDERED, allowed=known, asked=asked).hits
                 marked = ranking.mark_corrected(hits, [one])
                 for hit in marked:
-                    if one.seq in (hit.superseded_by, *hit.corrected):
-                        pair, gone = (hit.passage.seq, one.seq), replaced_in(one.text, hit.text)
-                        words = (*(found[pair].words if pair in found else ()), *gone)
-                        found[pair] = _verdict(*pair, words, partly=one.seq in hit.corrected)
+                    partly, old = one.seq in hit.corrected, hit.passage
+                    if partly or hit.superseded_by == one.seq:
+                        words = tuple(replaced_in(one.text, old.text))
+                        if (before := found.get((old.seq, one.seq))) is not None:
+                            words = (*before.words, *words)
+                        found[old.seq, one.seq] = derived.StatementSuperseded(
+                            statement=old.seq, by=one.seq, words=words, partly=partly
+                        )
         return found
 
     def verdicts(
@@ -438,7 +442,9 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         self._judged |= recorded.items()
         hits = self.last.hits if self.last is not None else ()
         every = {
-            (hit.passage.seq, by): _verdict(hit.passage.seq, by, words, partly=bool(words))
+            (hit.passage.seq, by): derived.StatementSuperseded(
+                statement=hit.passage.seq, by=by, words=words, partly=bool(words)
+            )
             for hit in hits
             if hit.passage.session == str(self._places.key)
             for by, words in ((hit.superseded_by or 0, ()), *hit.corrected.items())
@@ -479,12 +485,6 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
                 continue
             if scope == "all" or same_agent:
                 yield each.key
-
-
-def _verdict(
-    old: int, by: int, words: tuple[str, ...], *, partly: bool
-) -> derived.StatementSuperseded:
-    return derived.StatementSuperseded(statement=old, by=by, words=words, partly=partly)
 
 
 def _echoes(passage: derived.RecalledPassage, question: str, answer: str) -> bool:
