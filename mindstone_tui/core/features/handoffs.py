@@ -17,6 +17,7 @@ from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, from_entry
 from mindstone_tui.core.features.tasks import Tasks, TasksFeature
 from mindstone_tui.core.handoff import handoff, handoff_store
+from mindstone_tui.core.handoff.resume import changed_since
 from mindstone_tui.core.rules.book import RuleBook
 from mindstone_tui.core.session import features, services
 from mindstone_tui.core.text import as_data, fresh_nonce
@@ -86,7 +87,8 @@ class Handoffs(msgspec.Struct, eq=False):
                 return
         before, told, _ = taken.text.partition(f' origin="{_SINCE}">\n')
         text = before.rpartition("\n")[0] if told else before
-        rows = "\n".join([*self._corrected(text), *self._tasks.changed_since(text)])
+        steps = changed_since(text, self._tasks.state().checkpoint)
+        rows = "\n".join([*self._corrected(text), *steps])
         if rows not in taken.text or (told and not rows):
             data = f"\n{as_data(rows, origin=_SINCE, nonce=fresh_nonce())}" if rows else ""
             entry = derived.HandoffReplayed(

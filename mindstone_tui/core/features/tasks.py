@@ -270,10 +270,6 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
         self._memories.notes = ()
         return line
 
-    def changed_since(self, text: str) -> list[str]:
-        """Steps of which a text tells another state than they have now."""
-        return resume.changed_since(text, self.state().checkpoint)
-
     def _end_resumed(self) -> None:
         """What was resumed or handed over was about a task that is over: it leaves the prompt."""
         fold = self._context.window.fold

@@ -343,18 +343,13 @@ def corrected(since: Sequence[Line]) -> dict[tuple[int, tuple[str, ...]], str]:
     was said instead."""
     said = {line.seq: line.entry.text for line in since if isinstance(line.entry, UserMessage)}
     judged = [line.entry for line in since if isinstance(line.entry, derived.StatementSuperseded)]
+    which = {False: "Line {0.statement}", True: "Of line {0.statement}, “{1}”"}
     return {
-        (one.statement, one.part): _no_more(one)
-        + f", by line {one.by}: {shortened(said[one.by], 200)}"
+        (one.statement, one.part): which[one.partly].format(one, " ".join(one.part))
+        + f" holds no longer, by line {one.by}: {shortened(said[one.by], 200)}"
         for one in judged
         if one.by in said
     }
-
-
-def _no_more(one: derived.StatementSuperseded) -> str:
-    """What of a line holds no longer."""
-    part = f", “{shortened(' '.join(one.part), 200)}”" if one.part else ""
-    return f"{'Of line' if part else 'Line'} {one.statement}{part} holds no longer"
 
 
 def _quoted(passage: SourceMessage, shown: int) -> str:

@@ -93,11 +93,6 @@ def replaced_in(later: str, earlier: str) -> list[str]:
     ]
 
 
-def without(text: str, gone: Collection[str]) -> str:
-    """What a text states beside the sentences that hold no more; all of it where none is gone."""
-    return " ".join(one for one in _sentences(text) if one not in gone) if gone else text
-
-
 def says_more(text: str, gone: Collection[str]) -> bool:
     """Whether a text states something beside the sentences that hold no more."""
     said = list(_sentences(text))

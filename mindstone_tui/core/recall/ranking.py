@@ -17,13 +17,7 @@ import msgspec
 
 from mindstone_tui.core.entries.derived import Corrected, with_correction
 from mindstone_tui.core.language import intent, lists
-from mindstone_tui.core.language.replacement import (
-    meant_by,
-    replaced_in,
-    replaces,
-    says_more,
-    without,
-)
+from mindstone_tui.core.language.replacement import meant_by, replaced_in, replaces, says_more
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, words_of
 from mindstone_tui.core.recall import thresholds as tuned
@@ -432,12 +426,10 @@ def _replaced(new: Passage, hits: Sequence[Hit], *, inherited: bool = True) -> s
     ]
     # What was replaced before is no other thing that could be meant.
     stands = [at for at in may if hits[at].passage.superseded in (0, new.seq)]
-    known = (corrected_of(hits[at].passage).items() for at in stands)
-    gone = [[one for by, words in each if by != new.seq for one in words] for each in known]
-    texts = [without(hits[at].passage.text, some) for at, some in zip(stands, gone, strict=True)]
-    found = {stands[at] for at in meant_by(new.text, texts)}
-    before = {at: " ".join(some) for at, some in zip(stands, gone, strict=True)}
-    return found | {at for at in may if replaces(new.text, before.get(at, hits[at].passage.text))}
+    found = {stands[at] for at in meant_by(new.text, [hits[at].passage.text for at in stands])}
+    return found | {
+        at for at in may if at not in stands and replaces(new.text, hits[at].passage.text)
+    }
 
 
 def _may_replace(new: Passage, old: Passage, *, inherited: bool) -> bool:
