@@ -15,7 +15,7 @@ from mindstone_tui.core.entries.provenance import is_imported, quoted
 from mindstone_tui.core.entries.standings import REWOUND, Rewinds, Standings, turns_in_words
 from mindstone_tui.core.entries.store import FilesRestored, Imported
 from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.language import intent, sentences
+from mindstone_tui.core.language import intent, replacement, sentences
 from mindstone_tui.core.statements.recogniser import recognise
 from mindstone_tui.core.statements.statement import Utterance
 from mindstone_tui.core.text import as_written, inside, plural
@@ -286,8 +286,11 @@ def outcomes(source: StorySource) -> Outcomes:
                     add("Asked", quoted(line, words), line)
                 if standings.replaced_by(line.seq) is not None:
                     continue
+                gone = {one for part in standings.corrected_by(line.seq).values() for one in part}
                 for each in recognise(Utterance(speaker="user", text=words, line=line.seq)):
-                    if (name := _SETTLED.get(each.kind)) and (each.sure or name == "Corrected"):
+                    holds = not gone or replacement.says_more(each.words, gone)
+                    name = _SETTLED.get(each.kind) if holds else None
+                    if name and (each.sure or name == "Corrected"):
                         add(name, quoted(line, each.words), line)
             case conversation.ToolReturned(name=name, text=text) if kind_of(name) == "command":
                 for commit, subject in _COMMITTED.findall(inside(text)):
