@@ -104,16 +104,16 @@ def _print_remedy(remedy: Remedy) -> None:
     say(f"    {one_line(remedy.error.reason, _WIDE)}", "red")
     for step in remedy.steps:
         verb = "ran" if step.kind == "command" else "changed"
-        say(f"    then {verb} {one_line(step.about, _WIDE)}{_rewound(step.rewound)}")
+        say(f"    then {verb} {one_line(step.about, _WIDE)}{_rewound(step)}")
     if (worked := remedy.worked) is not None:
-        say(f"    and it worked, #{worked.seq}{_rewound(worked.rewound)}", "green")
+        say(f"    and it worked, #{worked.seq}{_rewound(worked)}", "green")
 
 
 def _print_subject(each: Subject) -> None:
     spoke = each.said is not None and each.said.says
     what = "worked on it" if each.touched else "spoke of it" if spoke else "may be close to it"
     said = "" if each.said is None else recall.marks(each.said)
-    mark = _rewound(each.rewound) + (said if each.imported in said else f"  {each.imported}{said}")
+    mark = _rewound(each) + (said if each.imported in said else f"  {each.imported}{said}")
     say(f"{each.session}  turn {each.turn}  {each.ts[:10]}  {what}{mark}{_in(each.folder)}", "bold")
     if each.said is not None:
         say_words(each.said.excerpt, "    ")
@@ -127,13 +127,14 @@ def _listed(files: Sequence[str]) -> str:
 
 
 def _place(act: Act) -> str:
-    known = _rewound(act.rewound) + (f"  {act.imported}" if act.imported else "")
+    known = _rewound(act) + (f"  {act.imported}" if act.imported else "")
     return f"{act.session}  turn {act.turn}  #{act.seq}  {act.ts[:10]}{known}"
 
 
-def _rewound(by: int) -> str:
+def _rewound(act: Act | Subject) -> str:
     """The mark of what was done in a turn that was taken back: it stays done."""
-    return f"  rewound by #{by}" if by else ""
+    forks = f", standing in {', '.join(act.forks)}" if act.forks else ""
+    return f"  rewound by #{act.rewound}{forks}" if act.rewound else ""
 
 
 def _in(folder: str) -> str:

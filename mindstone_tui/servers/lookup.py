@@ -15,6 +15,7 @@ from msgspec import Meta
 from mindstone_tui import api
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import KINDS, Line, Unknown
+from mindstone_tui.core.entries.derived import replaced_in_words
 from mindstone_tui.core.entries.provenance import MARK, ImportSource, is_imported
 from mindstone_tui.core.entries.standings import Rewinds, Standings
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
@@ -199,6 +200,7 @@ class Lookup(msgspec.Struct, eq=False):
                     "kind": hit.kind,
                     "score": hit.score,
                     "superseded_by": hit.superseded_by,
+                    "corrected": replaced_in_words(None, hit.corrected),
                     "text": hit.excerpt,
                     "whose": projects.whose_and_where(hit.program, hit.folder),
                     **_told(hit.imported),
@@ -346,6 +348,8 @@ class Lookup(msgspec.Struct, eq=False):
             told["file"] = hit.file
         if hit.superseded_by is not None:
             told["superseded_by"] = hit.superseded_by
+        if hit.corrected:
+            told["corrected"] = replaced_in_words(None, hit.corrected)
         if len(text) > most:
             told["cut"] = True
         return told

@@ -55,24 +55,15 @@ class RecentHistory:
 
         A rewind takes back no memory that a person decided about, so its proposal holds as well.
         """
-        found = (line.entry for line in self._read if self._holds(line))
+        held = {line.seq for line in self._read if _holds(line, self._rewinds, self._decisions)}
+        found = (line.entry for line in self._read if line.seq in held)
         decided = {entry.proposal for entry in found if isinstance(entry, derived.MemoryDecided)}
         return [
             line
             for line in self._read
-            if self._holds(line)
+            if line.seq in held
             or (isinstance(line.entry, derived.MemoryProposed) and line.entry.proposal in decided)
         ]
-
-    def _holds(self, line: Line) -> bool:
-        """Whether no rewind took it back; a verdict goes with the turn in which it was made.
-
-        One that follows from a decision about a memory stays, as the decision does.
-        """
-        entry = line.entry
-        if isinstance(entry, derived.StatementSuperseded) and entry.by not in self._decisions:
-            return self._rewinds.of_place(line.seq, line.turn) is None
-        return self._rewinds.of(line) is None
 
     @property
     def was_rewound(self) -> bool:
@@ -80,8 +71,9 @@ class RecentHistory:
         return bool(self._rewinds)
 
     @cached_property
-    def _decisions(self) -> set[int]:
-        return {line.seq for line in self._read if isinstance(line.entry, derived.MemoryDecided)}
+    def _decisions(self) -> frozenset[int]:
+        decided = (line for line in self._read if isinstance(line.entry, derived.MemoryDecided))
+        return frozenset(line.seq for line in decided)
 
     @cached_property
     def _rewinds(self) -> standings.Rewinds:
@@ -107,13 +99,38 @@ class RecentHistory:
 
 
 def waiting_in(places: paths.SessionPlaces) -> list[ProposalState]:
-    """Proposals of a session on disk that nobody has decided about, and no rewind took back."""
-    kinds = ("memory_proposed", "memory_decided", "rewound", "restored")
+    """Proposals of a session on disk that wait: nobody has decided about them, no rewind took them
+    back, and their words were not corrected."""
+    kinds = ("memory_proposed", "memory_decided", "statement_superseded", "rewound", "restored")
     with contextlib.suppress(errors.MindstoneError), History(places) as history:
-        lines = standings.not_rewound(history.newest(kinds, LOOKED_BACK))
-        found = proposals.proposals_of(reversed(lines)).values()
-        return [one for one in found if not one.decision]
+        read = list(history.newest(kinds, LOOKED_BACK))
+        rewinds = standings.Rewinds(read)
+        lines = [line for line in read if _holds(line, rewinds)]
+        return _waiting(proposals.proposals_of(reversed(lines)).values(), lines)
     return []
+
+
+def _holds(line: Line, rewinds: standings.Rewinds, decisions: frozenset[int] = frozenset()) -> bool:
+    """Whether no rewind took it back; a verdict goes with the turn in which it was made.
+
+    One that follows from a decision about a memory stays, as the decision does.
+    """
+    entry = line.entry
+    if isinstance(entry, derived.StatementSuperseded) and entry.by not in decisions:
+        return rewinds.of_place(line.seq, line.turn) is None
+    return rewinds.of(line) is None
+
+
+def _waiting(found: Iterable[ProposalState], lines: Iterable[Line]) -> list[ProposalState]:
+    """Those that nobody has decided about, and whose words were not corrected since."""
+    judged = [line.entry for line in lines if isinstance(line.entry, derived.StatementSuperseded)]
+
+    def is_corrected(one: ProposalState) -> bool:
+        sources = one.entry.sources
+        gone = {word for each in judged if each.statement in sources for word in each.words}
+        return bool(gone) and not says_more(body_of(one), gone)
+
+    return [one for one in found if not one.decision and not is_corrected(one)]
 
 
 def body_of(one: ProposalState) -> str:
@@ -187,15 +204,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
     @property
     def waiting(self) -> tuple[ProposalState, ...]:
         """Proposals that nobody has decided about, and whose words were not corrected since."""
-        found = [one for one in self.proposals.values() if not one.decision]
-        return tuple(one for one in found if not self._is_corrected(one))
-
-    def _is_corrected(self, one: ProposalState) -> bool:
-        gone: set[str] = set()
-        for entry in (line.entry for line in self.past.lines):
-            if isinstance(entry, derived.StatementSuperseded):
-                gone.update(entry.words if entry.statement in one.entry.sources else ())
-        return bool(gone) and not says_more(body_of(one), gone)
+        return tuple(_waiting(self.proposals.values(), self.past.lines))
 
     def take_note(
         self, category: str, text: str, importance: str = "normal", *, by: str = "model"

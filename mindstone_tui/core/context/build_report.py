@@ -238,6 +238,7 @@ class _Account:
     def __init__(self, view: window_view.View, call: window_view.Call) -> None:
         settings = view.settings
         self.view = view
+        self.in_part = self._in_part()
         self.call = call
         self.room = call.room
         self.measured = view.measure(call)
@@ -318,6 +319,7 @@ class _Account:
         outside = self.view.fold.state.outside
         return reports.OutsideWindow(
             exchanges=outside.exchanges,
+            in_part=min(len(self.in_part), outside.exchanges),
             tokens=outside.tokens,
             indexed=not outside.unindexed and not self.view.by_words(),
             unindexed=outside.unindexed,
@@ -325,12 +327,19 @@ class _Account:
             rewound=sum(span.last - span.first + 1 for span in outside.rewound),
         )
 
+    def _in_part(self) -> set[int]:
+        """Turns of which only a message stays that the rest of its exchange left behind."""
+        fold, turn_of = self.view.fold, self.view.history.turn
+        lines, staying = fold.lines, fold.staying
+        whole = {line.turn for seq, line in lines.items() if seq not in staying}
+        turns = {lines[seq].turn for seq in staying} - whole
+        left = {turn: [line.seq for line in turn_of(turn) if said(line)] for turn in turns}
+        return {turn for turn, seqs in left.items() if not lines.keys() >= {*seqs}}
+
     def _gone(self) -> tuple[reports.GoneExchange, ...]:
         """The newest exchanges that are not in the window, with what each would cost again."""
         fold = self.view.fold
-        # Some messages stay when the rest of their exchange leaves.
-        staying = fold.staying
-        here = {line.turn for seq, line in fold.lines.items() if seq not in staying}
+        here = {line.turn for line in fold.lines.values()} - self.in_part
         wanted = min(_LEFT_SHOWN, fold.state.outside.exchanges)
         known, model = self.view.gone, self.call.model
         rewound = fold.state.outside.rewound

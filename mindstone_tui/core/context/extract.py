@@ -16,6 +16,7 @@ import msgspec
 from mindstone_tui.core.context.messages import argument_values
 from mindstone_tui.core.entries import Line, Part, Span, conversation, spans_of, standings
 from mindstone_tui.core.entries.actions import Action, actions_of, told
+from mindstone_tui.core.entries.derived import replaced_in_words
 from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import sentences, shortened
@@ -75,12 +76,16 @@ def passages_of(lines: Iterable[Line]) -> tuple[SourceMessage, ...]:
     read = list(lines)
     done = {action.seq: action for action in actions_of(read)}
     said = {line.seq for line in read}  # a correction that was taken back is not among them
-    judged = (pair for line in read for pair in standings.superseded_in(line).items())
-    newer = {old: new for old, new in judged if new in said}
+    judged = standings.Standings(
+        line for line in read if {*standings.superseded_in(line).values()} <= said
+    )
+
+    def newer(seq: int) -> list[str]:
+        parts = judged.corrected_by(seq)
+        return replaced_in_words(judged.replaced_by(seq), parts, sign="line ")
+
     return tuple(
-        msgspec.structs.replace(one, mark=f"superseded by line {newer[one.seq]}")
-        if one.seq in newer
-        else one
+        msgspec.structs.replace(one, mark=", ".join(newer(one.seq)) or one.mark)
         for one in (_passage(line, done.get(line.seq)) for line in read)
         if one is not None
     )

@@ -329,9 +329,13 @@ class Fold(PromptHead):
     @property
     def staying(self) -> frozenset[int]:
         """Messages that stay when the rest of their exchange leaves: the one that states the
-        task, and the newest that corrects a message which stands in the window."""
-        pairs = (pair for pair in self._state.corrected if {*pair} <= self.lines.keys())
-        newest = dict(sorted(pairs)).values()
+        task, and the newest that correct a message which stands in the window."""
+        pairs = {pair for pair in self._state.corrected if {*pair} <= self.lines.keys()}
+        newest = [
+            by
+            for old, by in pairs
+            if not any((old, newer) in pairs for one, newer in pairs if one == by)
+        ]
         return frozenset(newest if self.task is None else (self.task, *newest))
 
     @property
@@ -522,7 +526,8 @@ class Fold(PromptHead):
                 self._point(line, pruned=line.seq)
             case window.Restored() as restored:
                 self._bring_back(restored.state, restored.turns)
-                self._point(line, pruned=line.seq)
+                corrected = tuple(sorted({*state.corrected, *restored.state.corrected}))
+                self._point(line, pruned=line.seq, corrected=corrected)
             case window.Rewound() as rewound:
                 self._drop(lambda old: old.turn > rewound.to_turn, rewound.state.through)
                 self._bring_back(rewound.state, rewound.returned)

@@ -24,6 +24,7 @@ from mindstone_tui.core.context.prune import (
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, fold_at
 from mindstone_tui.core.entries import Line, Span, derived, window
+from mindstone_tui.core.entries.standings import superseded_in
 from mindstone_tui.core.errors import DoesNotFit, NoSuchEntry, RecallError, WindowError
 from mindstone_tui.core.transcript.reader import rewinds_of
 
@@ -121,7 +122,8 @@ def restore(live: LiveWindow, turns: Sequence[int]) -> list[Line]:
 
 
 def _restore(live: LiveWindow, call: Call, turns: Sequence[int]) -> list[Line]:
-    back = {turn: _lines_of(live, turn) for turn in turns if not _whole(live, turn)}
+    every, corrected = _with_corrections(live, turns)
+    back = {turn: _lines_of(live, turn) for turn in every if not _whole(live, turn)}
     if not back:
         return []
     state, measured = live.fold.state, live.measure(call)
@@ -145,11 +147,36 @@ def _restore(live: LiveWindow, call: Call, turns: Sequence[int]) -> list[Line]:
     spans = merged((*state.spans, *_spans_of(back)))
     entry = window.Restored(
         turns=tuple(sorted(back)),
-        state=msgspec.structs.replace(state, spans=spans, outside=outside),
+        state=msgspec.structs.replace(
+            state, spans=spans, outside=outside, corrected=(*state.corrected, *corrected)
+        ),
         tokens=tokens,
         marker=marker_text(outside, shown, tools) if live.settings.context.marker else "",
     )
     return [live.record(entry, live.fold.turn)]
+
+
+def _with_corrections(
+    live: LiveWindow, turns: Sequence[int]
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """Turns and those that correct them, with the lines of both: what was corrected is not shown
+    without its correction."""
+    every, pairs, rewinds = list(turns), [], rewinds_of(live.history)
+    kinds = ("statement_superseded", "recall_injected")
+    verdicts = map(superseded_in, live.history.newest(kinds, live.history.head.seq + 1))
+    judged = {pair for found in verdicts for pair in found.items()}
+    placed = {by: live.history.line(by).turn for _, by in judged}
+    judged = {
+        (old, by)
+        for old, by in judged
+        if rewinds.of_turn(placed[by]) is None or placed[by] in turns
+    }
+    for turn in every:  # it grows: a correction may be corrected, too
+        seqs = {line.seq for line in live.history.turn(turn) if said(line) is not None}
+        found = [(old, by) for old, by in judged if old in seqs]
+        pairs += found
+        every += {placed[by] for _, by in found}.difference(every)
+    return every, pairs
 
 
 async def rewind(live: LiveWindow, to_turn: int) -> Line:

@@ -59,6 +59,7 @@ def departure(
         reason=why or (scored.reason if scored else ""),
         parts=scored.parts if scored else {},
         receipt=receipt,
+        kept=tuple(sorted(unit.stays)),
     )
 
 

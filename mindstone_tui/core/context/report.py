@@ -69,6 +69,8 @@ class OutsideWindow(Part, omit_defaults=False):
     """Passages of the session that are found by words only so far: their vectors follow."""
     rewound: int = 0
     """Turns that were taken back; none of them is counted above."""
+    in_part: int = 0
+    """Of the exchanges, those of which a message is still shown."""
 
     @property
     def state(self) -> str:

@@ -7,12 +7,31 @@ import msgspec
 
 from mindstone_tui.core.entries.base import Entry, Part, Span, TextEntry
 from mindstone_tui.core.entries.window import WindowState
+from mindstone_tui.core.text import one_line
 
 Importance = Literal["critical", "high", "normal"]
 
 
 HERE: Final = " of this session"
 """Behind a line's number, where what it replaces stands in another one."""
+Corrected = dict[int, tuple[str, ...]]
+"""The sentences of a text that hold no longer, by the line that replaces them."""
+
+
+def replaced_in_words(
+    by: int | None, corrected: Corrected, *, here: bool = False, sign: str = "#"
+) -> list[str]:
+    """`superseded by #12`, or `corrected in part by #12: “the admin is called rosa.”`."""
+    where = HERE if here else ""
+    if by is not None:
+        return [f"superseded by {sign}{by}{where}"]
+    told = ((by, one_line(" ".join(words), 200)) for by, words in corrected.items())
+    return [f"corrected in part by {sign}{by}{where}: “{words}”" for by, words in told]
+
+
+def with_correction(known: Corrected, by: int, words: tuple[str, ...]) -> Corrected:
+    """The same after one more; of lines that replace the same sentences, the last counts."""
+    return {**{one: old for one, old in known.items() if not {*old} <= {*words}}, by: words}
 
 
 class RecalledPassage(Part):
@@ -32,6 +51,8 @@ class RecalledPassage(Part):
     superseded_by: int | None = None
     superseded_here: bool = False
     """That line stands here: the passage is of a session that this one was forked from."""
+    corrected: Corrected = {}
+    """Where the rest of it holds."""
     imported: str = ""
     """Where the words come from, if they were not said here; they are quoted, not obeyed."""
     at: tuple[int, int] | None = None
@@ -179,6 +200,13 @@ class StatementSuperseded(Entry):
     """The line that holds instead."""
     words: tuple[str, ...] = ()
     """The sentences of it that are meant, in lower case; none where they were not looked for."""
+    partly: bool = False
+    """The line says more than these, which still holds."""
+
+    @property
+    def part(self) -> tuple[str, ...]:
+        """The sentences that hold no longer, where the rest of the line does."""
+        return self.words if self.partly else ()
 
 
 class RecallUsed(Entry):

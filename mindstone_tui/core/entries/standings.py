@@ -32,6 +32,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.derived import (
     BY_CORRECTION,
     CheckpointSaved,
+    Corrected,
     HandoffReplayed,
     HandoffWritten,
     MemoryDecided,
@@ -48,6 +49,8 @@ from mindstone_tui.core.entries.derived import (
     TaskDone,
     TaskStarted,
     TodoChanged,
+    replaced_in_words,
+    with_correction,
 )
 from mindstone_tui.core.entries.line import Line
 from mindstone_tui.core.entries.provenance import Provenance, is_imported
@@ -58,6 +61,7 @@ from mindstone_tui.core.text import plural
 What = Literal[
     "rewound",
     "superseded",
+    "corrected",
     "interrupted",
     "unsent",
     "queued",
@@ -91,9 +95,11 @@ REWOUND: Final = "This turn was rewound: the conversation went on without it."
 REWINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in (Rewound, Restored))
 
 
-def turns_in_words(turns: int, rewound: int) -> str:
-    """`12 turns (2 rewound)`: what was taken back is never counted as said without a word."""
-    return plural(turns, "turn") + (f" ({rewound:,} rewound)" if rewound else "")
+def turns_in_words(turns: int, rewound: int, before: int = 0) -> str:
+    """`12 turns (2 rewound) after 30 before the fork`: those that began here, and nothing that was
+    taken back without a word."""
+    told = plural(turns - before, "turn") + (f" ({rewound:,} rewound)" if rewound else "")
+    return f"{told} after {before:,} before the fork" if before else told
 
 
 class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -104,6 +110,8 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
     """The line that made it so."""
     source: str = ""
     """Where it comes from: the session of a copy, the program and the file of an import."""
+    part: tuple[str, ...] = ()
+    """The sentences that were corrected, in lower case; the rest holds."""
 
     @property
     def words(self) -> str:
@@ -113,6 +121,8 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
                 return self.source or "imported"
             case "copied":
                 return f"copied from {self.source}" if self.source else "copied"
+            case "corrected":
+                return replaced_in_words(None, {self.by or 0: self.part})[0]
             case what:
                 return what if self.by is None else f"{what} by #{self.by}"
 
@@ -214,8 +224,8 @@ class Standings:
         self._rewinds = Rewinds()
         self._provenance = Provenance()
         self._parent = ""
-        self._superseded: dict[int, list[int]] = {}
-        """Each with the lines that were said to replace it, one after the other."""
+        self._superseded: dict[int, dict[int, tuple[str, ...]]] = {}
+        """Each with the lines that were said to replace it, or only some sentences of it."""
         self._turns: dict[int, int] = {}
         """In which turn each message was said: one that is taken back replaces nothing."""
         self._waiting: dict[str, Line] = {}
@@ -232,8 +242,9 @@ class Standings:
             case SessionOpened(forked_from=point) if point is not None:
                 self._parent = point.session
             case RecallInjected() | StatementSuperseded():
+                part = line.entry.part if isinstance(line.entry, StatementSuperseded) else ()
                 for seq, by in superseded_in(line).items():
-                    self._superseded.setdefault(seq, []).append(by)
+                    self._superseded.setdefault(seq, {})[by] = part
             case MessageQueued():
                 self._waiting[line.id] = line
             case UserMessage(queued=queued):
@@ -247,7 +258,7 @@ class Standings:
         sent = self._waiting.pop(queued, None) if queued else None
         if sent is not None:
             self._unsent.pop(sent.seq, None)
-            self._superseded[sent.seq] = [line.seq]
+            self._superseded[sent.seq] = {line.seq: ()}
         elif not queued:
             # Whoever waits comes before what is said later: these were left behind.
             self._unsent |= {
@@ -262,11 +273,25 @@ class Standings:
 
     def replaced_by(self, seq: int, *, sent: bool = False) -> int | None:
         """The newest line that replaces one, unless it was rewound; `sent` says that it counts."""
-        known = self._superseded.get(seq, ())
-        return max(
-            (by for by in known if sent or not self._rewinds.of_place(by, self._turns.get(by, 0))),
-            default=None,
-        )
+        known = self._superseded.get(seq, {}) if sent else self._standing_of(seq)
+        return max((by for by, part in known.items() if not part), default=None)
+
+    def corrected_by(self, seq: int) -> Corrected:
+        """Of a line that holds, the sentences that do not."""
+        found: Corrected = {}
+        known = self._standing_of(seq)
+        for by, part in sorted(known.items()) if all(known.values()) else ():
+            found = with_correction(found, by, part)
+        return found
+
+    def _standing_of(self, seq: int) -> dict[int, tuple[str, ...]]:
+        """What was said to replace a line and was not rewound."""
+        known = self._superseded.get(seq, {}).items()
+        return {
+            by: part
+            for by, part in known
+            if self._rewinds.of_place(by, self._turns.get(by, 0)) is None
+        }
 
     def of(self, line: Line) -> tuple[Standing, ...]:
         """What is to be known about a line; nothing for one that simply holds."""
@@ -281,6 +306,8 @@ class Standings:
         # A queued message was sent, whatever became of that.
         if by := self.replaced_by(line.seq, sent=isinstance(line.entry, MessageQueued)):
             found.append(Standing("superseded", by))
+        parts = self.corrected_by(line.seq).items()
+        found += [Standing("corrected", by, part=part) for by, part in parts]
         match line.entry:
             case AssistantPartial() | TurnEnded(ending="interrupted"):
                 found.append(Standing("interrupted"))

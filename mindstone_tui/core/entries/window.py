@@ -96,6 +96,8 @@ class Left(Part):
     receipt: Receipt | None = None
     exchanges: int = 1
     """How many end with this turn: all that lies before an imported session's window is one."""
+    kept: tuple[int, ...] = ()
+    """Messages of it that stay in the window: it left in part."""
 
     @property
     def turns(self) -> range:

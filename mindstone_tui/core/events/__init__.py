@@ -287,6 +287,8 @@ class SessionReady(Event):
     turns: int
     entries: int
     rewound: int = 0
+    before: int = 0
+    """How many of the turns came before the fork."""
 
 
 class ModelChanged(Event):

@@ -143,7 +143,7 @@ def _brief(event: ev.AnyEvent) -> str:
         case ev.ResultsTrimmed(results=results):
             return f"{plural(len(results), 'tool result')} shortened"
         case ev.WindowPruned(left=left):
-            return f"{plural(sum(each.exchanges for each in left), 'exchange')} left the window"
+            return _left(left)
         case ev.SummaryDerived():
             return "older exchanges summarised"
         case ev.ZoneChanged(after=after):
@@ -432,7 +432,6 @@ _BY_THEMSELVES: Final = ("ceiling", "velocity", "spike", "emergency", "manual", 
 
 
 def _pruned(event: ev.WindowPruned) -> EventLine:
-    count = plural(sum(left.exchanges for left in event.left), "exchange")
     named = turn_names(turn for left in event.left for turn in left.turns)
     # What an import left out of the window was not counted, but estimated from its length.
     about = "about " if event.trigger == "import" else ""
@@ -445,10 +444,19 @@ def _pruned(event: ev.WindowPruned) -> EventLine:
     size = f" · {about}{_shrunk(event)}" if event.trigger in _BY_THEMSELVES else ""
     return EventLine(
         sign="↥",
-        text=f"{count} left the window: {named}{size}",
+        text=f"{_left(event.left)}: {named}{size}",
         detail="still searchable; /restore brings one back",
         more=(f"policy {event.policy}, trigger {event.trigger}", *each),
     )
+
+
+def _left(left: Sequence[window.Left]) -> str:
+    """How many exchanges left, and of how many some words are still shown."""
+    part = len([each for each in left if each.kept])
+    whole = sum(each.exchanges for each in left) - part
+    if not whole:
+        return f"{plural(part, 'exchange')} left the window in part"
+    return f"{plural(whole, 'exchange')} left the window{f', and {part} in part' if part else ''}"
 
 
 def _shrunk(event: ev.WindowPruned | ev.ResultsTrimmed | ev.SummaryDerived) -> str:
@@ -497,8 +505,9 @@ def _of_memory_or_command(event: ev.MemoryEvent | ev.CommandEvent) -> EventLine:
 
 def _of_session(event: ev.SessionEvent) -> EventLine:
     match event:
-        case ev.SessionReady(session=session, turns=turns, note=note, rewound=rewound):
-            return EventLine(text=f"{session} · {turns_in_words(turns, rewound)}", detail=note)
+        case ev.SessionReady():
+            said = turns_in_words(event.turns, event.rewound, event.before)
+            return EventLine(text=f"{event.session} · {said}", detail=event.note)
         case ev.ModelChanged(model=model, note=note):
             return EventLine(sign="◇", text=f"Now using {model}", detail=note)
         case ev.AnswerDrafted(text=text):

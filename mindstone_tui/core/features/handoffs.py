@@ -17,6 +17,7 @@ from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, from_entry
 from mindstone_tui.core.features.tasks import Tasks, TasksFeature
 from mindstone_tui.core.handoff import handoff, handoff_store
+from mindstone_tui.core.handoff.resume import changed_since
 from mindstone_tui.core.rules.book import RuleBook
 from mindstone_tui.core.session import features, services
 from mindstone_tui.core.text import as_data, fresh_nonce
@@ -26,6 +27,7 @@ _SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
 _LOOKED_BACK: Final = 10_000
 
 _SINCE: Final = "corrected since"
+_CHANGE: Final = ("statement_superseded", "todo_changed", "rewound", "restored")
 
 
 class Handoffs(msgspec.Struct, eq=False):
@@ -74,22 +76,23 @@ class Handoffs(msgspec.Struct, eq=False):
         entry = taken.entry(context.window.fold.state)
         return context.window.record(entry, context.transcript.last_turn)
 
-    def tell_corrections(self, first: int) -> None:
-        """Say below what stands in the head which of its lines hold no longer, if that was judged
-        since a line."""
+    def tell_changes(self) -> None:
+        """Say below what stands in the head which of its lines and steps are others by now."""
         window = self._context.window
-        with self._context.transcript.history() as history:
-            if not list(history.newest(("statement_superseded",), history.head.seq - first + 1)):
-                return
         replayed = window.fold.reference(window.fold.state.handoff)
         if replayed is None or not isinstance(taken := replayed.entry, derived.HandoffReplayed):
             return
+        with self._context.transcript.history() as history:
+            if not list(history.newest(_CHANGE, history.head.seq - replayed.seq)):
+                return
         before, told, _ = taken.text.partition(f' origin="{_SINCE}">\n')
         text = before.rpartition("\n")[0] if told else before
-        if (rows := self._corrected(text)) and "\n".join(rows) not in taken.text:
-            data = as_data("\n".join(rows), origin=_SINCE, nonce=fresh_nonce())
+        steps = changed_since(text, self._tasks.state().checkpoint)
+        rows = "\n".join([*self._corrected(text), *steps])
+        if rows not in taken.text or (told and not rows):
+            data = f"\n{as_data(rows, origin=_SINCE, nonce=fresh_nonce())}" if rows else ""
             entry = derived.HandoffReplayed(
-                sha256=taken.sha256, text=f"{text}\n{data}", state=window.fold.state
+                sha256=taken.sha256, text=text + data, state=window.fold.state
             )
             window.record(entry, self._context.transcript.last_turn)
 
@@ -101,7 +104,7 @@ class Handoffs(msgspec.Struct, eq=False):
             rewinds = rewinds_of(history)
             holds = [history.whole(line) for line in said if rewinds.of(line) is None]
             told = handoff.corrected([*holds, *judged])
-        return [why for seq, why in told.items() if f"line {seq}]" in text]
+        return [why for (seq, _), why in told.items() if f"line {seq}]" in text]
 
     def newest(self) -> str:
         """The handoff that was written last, if it still is what was written."""
@@ -190,14 +193,18 @@ class HandoffsFeature(features.Feature):
         """Save, hand over and take over before exchanges leave; check that all is indexed."""
         return self.handoffs.room_steps(self.session.recall.backfill)
 
+    async def before_turn(self) -> Sequence[str]:
+        """Tell in the head what a command changed of what stands there."""
+        self.handoffs.tell_changes()
+        return ()
+
     async def after_turn(self, turn: features.EndedTurn) -> Sequence[AnyEvent]:
         """Write down what the compactions of a turn left of what must not be lost.
 
         What was corrected in it and stands in the head, handed over or resumed, is told there.
         """
         self._certified(turn.lines)
-        if turn.lines:
-            self.handoffs.tell_corrections(turn.lines[0].seq)
+        self.handoffs.tell_changes()
         return ()
 
     def _certified(self, lines: Iterable[Line]) -> list[Line]:

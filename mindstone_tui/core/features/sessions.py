@@ -89,9 +89,8 @@ class SessionsFeature(Feature):
     async def status(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Show the model, how full the window is, and how long the history is."""
         context = self.context
-        head, turns = context.transcript.head, context.transcript.last_turn
-        report = context.report()
-        said = turns_in_words(turns, report.outside.rewound)
+        head, report, ready = context.transcript.head, context.report(), self.session.ready()
+        said = turns_in_words(ready.turns, ready.rewound, ready.before)
         yield CommandPrinted(
             command="status",
             text="\n".join(
@@ -112,7 +111,7 @@ class SessionsFeature(Feature):
                 "window_status": STATUS[report.zone],
                 "zone": report.zone,
                 "windows": report.windows,
-                "turn": turns,
+                "turn": ready.turns,
                 "utilization": report.utilization,
                 "mode": report.mode,
                 "policy": report.policy,

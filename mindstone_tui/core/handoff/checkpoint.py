@@ -299,12 +299,16 @@ class _Work:
                     self._add(kind, text, line)
                 else:
                     self._state = _noted(state, category, text, line)
-            case derived.StatementSuperseded(statement=seq, by=by, words=words):
+            case derived.StatementSuperseded(statement=seq, by=by, words=words, part=part):
                 # A message may say more than what was corrected; a note says one thing.
                 gone = {seq} & self._notes
                 self._register = registers.confirmed(self._register, by, without=gone)
                 self._let_go(lambda one: one.at.line == seq and _is_retired(one, words))
-                left = tuple(one for one in state.learnings if one.seq != seq)
+                left = tuple(
+                    one
+                    for one in state.learnings
+                    if one.seq != seq or (part and replacement.says_more(one.text, part))
+                )
                 self._state = msgspec.structs.replace(state, learnings=left)
             case derived.OfferAnswered(keep=False, words=words):
                 self._not_kept(words)

@@ -338,13 +338,15 @@ def said(items: Iterable[Sourced]) -> list[str]:
     return rows
 
 
-def corrected(since: Sequence[Line]) -> dict[int, str]:
-    """The lines of which others say that they hold no longer, each with what was said instead."""
+def corrected(since: Sequence[Line]) -> dict[tuple[int, tuple[str, ...]], str]:
+    """The lines, or sentences of them, of which others say that they hold no longer, each with what
+    was said instead."""
     said = {line.seq: line.entry.text for line in since if isinstance(line.entry, UserMessage)}
     judged = [line.entry for line in since if isinstance(line.entry, derived.StatementSuperseded)]
+    which = {False: "Line {0.statement}", True: "Of line {0.statement}, “{1}”"}
     return {
-        one.statement: f"Line {one.statement} holds no longer, by line {one.by}: "
-        f"{shortened(said[one.by], 200)}"
+        (one.statement, one.part): which[one.partly].format(one, " ".join(one.part))
+        + f" holds no longer, by line {one.by}: {shortened(said[one.by], 200)}"
         for one in judged
         if one.by in said
     }

@@ -22,6 +22,7 @@ from mindstone_tui.core.handoff.checkpoint import (
     validate,
 )
 from mindstone_tui.core.handoff.environment import Environment, drift, environment_text
+from mindstone_tui.core.language.replacement import says_more
 
 DONE_SHOWN: Final = 10
 OPEN_SHOWN: Final = 10
@@ -78,7 +79,11 @@ def bootstrap(
         ResumeStep(name="verify", detail=" ".join(changed) or "nothing has changed", ok=not changed)
     )
     summary = summary_at(checkpoint.summary) if checkpoint.summary is not None else ""
-    holds = tuple(one for one in checkpoint.decisions if one.seq not in corrected)
+    holds = tuple(
+        one
+        for one in checkpoint.decisions
+        if all(part and says_more(one.text, part) for seq, part in corrected if seq == one.seq)
+    )
     told = msgspec.structs.replace(checkpoint, decisions=holds)
     block = resume_block(told, changed, count, budget, summary)
     steps.append(ResumeStep(name="inject", detail=f"{count(block)} tokens"))
@@ -199,6 +204,17 @@ def _block(
 
 def _box(one: Subtask) -> str:
     return f"- [{_MARKS[one.status]}] {one.title}"
+
+
+def changed_since(text: str, now: Checkpoint) -> list[str]:
+    """Steps of which a block tells another state than they have now."""
+    told = {*text.splitlines()}
+    return [
+        f"{one.title}: {one.status} by now"
+        for one in now.subtasks
+        for each in (msgspec.structs.replace(one, status=other) for other in _MARKS)
+        if each.status != one.status and told & {_box(each), f"- {one.title} ({each.status})"}
+    ]
 
 
 def _saved(checkpoint: Checkpoint) -> str:

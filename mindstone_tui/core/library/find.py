@@ -14,6 +14,7 @@ import msgspec
 
 from mindstone_tui.core import config, errors, signals, transcript
 from mindstone_tui.core.context import budget
+from mindstone_tui.core.entries.derived import Corrected
 from mindstone_tui.core.entries.provenance import ImportSource
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile
 from mindstone_tui.core.paths import EARLIER_INDEX, Places, SessionKey, SessionPlaces
@@ -57,6 +58,8 @@ class RecalledHit(msgspec.Struct, frozen=True, kw_only=True):
     """The newer statement, also found, that replaces this one."""
     superseded_here: bool = False
     """That line stands in the session that was asked, and the passage in one that it came from."""
+    corrected: Corrected = {}
+    """The sentences that others replace, by their lines, where the rest holds."""
     entries: Sequence[RecalledEntry]
     file: str | None
     """The memory, journal or log file that it stands in, if it is not a line of a transcript."""
@@ -330,6 +333,7 @@ def _hit(hit: ranking.Hit) -> RecalledHit:
         supersedes=hit.supersedes,
         superseded_by=hit.superseded_by,
         superseded_here=hit.superseded_here,
+        corrected=hit.corrected,
         entries=[line] if in_transcript else [],
         file=None if in_transcript else passage.entry,
     )

@@ -5,19 +5,21 @@ still be found from there.
 """
 
 from collections.abc import Collection, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import entries, errors, paths
-from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened, TurnStarted
+from mindstone_tui.core import errors, paths
+from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.standings import CHANGES, Standings
+from mindstone_tui.core.entries.window import Forked
 from mindstone_tui.core.recall import candidates, embedding, ranking
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript.reader import copies_in, rewinds_of
 
 _DEEPEST: Final = 16
 """Forks of forks that are followed back."""
@@ -47,7 +49,7 @@ def ancestors(
             point, copies = _origin(child)
             if point is None:
                 break
-            parent = home.session(paths.SessionKey.parse(point.session))
+            parent = _places(home, point.session)
             if str(parent.key) in excluded or not parent.transcript.exists():
                 break
             with History(parent) as history:
@@ -65,19 +67,26 @@ def ancestors(
 
 def _origin(places: paths.SessionPlaces) -> tuple[ForkPoint | None, list[str]]:
     """Where a session was forked, and the ids of the lines that it began with."""
-    copies: list[str] = []
     with History(places) as history:
         opened = history.header.entry
         point = opened.forked_from if isinstance(opened, SessionOpened) else None
-        if point is None:
-            return None, []
-        for line in history.read(1):
-            if isinstance(line, entries.Line):
-                if line.parent:
-                    copies.append(line.parent)
-                elif isinstance(line.entry, TurnStarted):
-                    break
-    return point, copies
+        return point, [line.parent for line in copies_in(history) if line.parent]
+
+
+def standing_in(home: paths.Places, session: str, seq: int, turn: int, by: int) -> list[str]:
+    """The forks in which a line of a turn still stands, as they were made before another line
+    took it back."""
+    found = []
+    with suppress(errors.MindstoneError), History(_places(home, session)) as history:
+        for line in history.newest(("forked",), history.head.seq):
+            if isinstance(entry := line.entry, Forked) and line.seq < by and seq <= entry.at:
+                with suppress(errors.MindstoneError), History(_places(home, entry.child)) as fork:
+                    found += [entry.child] if rewinds_of(fork).of_turn(turn) is None else []
+    return found[::-1]
+
+
+def _places(home: paths.Places, session: str) -> paths.SessionPlaces:
+    return home.session(paths.SessionKey.parse(session))
 
 
 def _seqs(history: History, ids: Sequence[str]) -> list[int]:
@@ -132,5 +141,8 @@ def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
             continue
         judged = hit.superseded_by if (hit.superseded_by or at + 1) <= at else None
         by = max(filter(None, (judged, standings.replaced_by(hit.passage.seq))), default=None)
-        hits.append(msgspec.structs.replace(hit, superseded_by=by, inherited=True))
+        corrected = {} if by else standings.corrected_by(hit.passage.seq)
+        hits.append(
+            msgspec.structs.replace(hit, superseded_by=by, corrected=corrected, inherited=True)
+        )
     return msgspec.structs.replace(found, hits=tuple(hits))

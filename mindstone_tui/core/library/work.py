@@ -16,6 +16,7 @@ from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
+from mindstone_tui.core.library.lineage import standing_in
 from mindstone_tui.core.library.search import SessionHit, search_everywhere
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall import acts, embedding
@@ -77,6 +78,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     rewound: int = 0
     """The line that took the exchange back in which the file was worked on; else 0."""
+    forks: Sequence[str] = ()
+    """Forks in which it was not taken back."""
     imported: str = ""
     """Where the file was worked on, in words, if another program did."""
 
@@ -99,7 +102,10 @@ class WorkDone:
 
         return [
             msgspec.structs.replace(
-                each, error=self._marked(each.error), folder=self._folder(each.error.session)
+                each,
+                error=self._marked(each.error),
+                steps=tuple(map(self._marked, each.steps)),
+                folder=self._folder(each.error.session),
             )
             for each in self._ask(ask)[:count]
         ]
@@ -143,6 +149,7 @@ class WorkDone:
                 for place in newest
             }
         )
+        touched = {place: self._marked(touched[place]) for place in newest if place in touched}
         return [
             Subject(
                 session=place[0],
@@ -153,7 +160,8 @@ class WorkDone:
                 touched=place in touched,
                 folder=self._folder(place[0]),
                 rewound=touched[place].rewound if place in touched else 0,
-                imported=self._marked(touched[place]).imported if place in touched else "",
+                forks=touched[place].forks if place in touched else (),
+                imported=touched[place].imported if place in touched else "",
             )
             for place in newest
         ]
@@ -167,7 +175,10 @@ class WorkDone:
             return library.done([each.key for each in sessions], ask)
 
     def _marked(self, act: Act) -> Act:
-        """With where it comes from, if another program did it."""
+        """With where it comes from, if another program did it, and where it was not taken back."""
+        if act.rewound:
+            forks = standing_in(self._home, act.session, act.seq, act.turn, act.rewound)
+            act = msgspec.structs.replace(act, forks=forks)
         places = self._home.session(SessionKey.parse(act.session))
         with contextlib.suppress(MindstoneError), History(places) as history:
             if is_imported(history.line(act.seq)):

@@ -54,6 +54,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     """The line that took its turn back; 0 where none did. What was done stays done."""
     imported: str = ""
     """Where it was done, in words, if another program did it; for those who ask the transcript."""
+    forks: Sequence[str] = ()
+    """Forks in which its turn was not taken back."""
 
     @property
     def reason(self) -> str:

@@ -356,7 +356,9 @@ def _relation(wanted: Wanted, best: SpokenSentence, other: SpokenSentence) -> st
     values = set(_VALUE.findall(other.text))
     differs = bool(values) and values.isdisjoint(_VALUE.findall(best.text)[:1])
     older = other.seq < best.seq and not wanted.before and replaces(best.text, other.text)
-    known = other.said.passage.superseded and not wanted.before  # it is on record
+    said = other.said.passage
+    gone = [one for words in ranking.corrected_of(said).values() for one in words]
+    known = (said.superseded or other.text.lower() in gone) and not wanted.before  # on record
     return "Before" if known or (older and same and differs) else "Also"
 
 

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.entries import Line, provenance
-from mindstone_tui.core.entries.derived import HERE, RecalledPassage, RecallInjected
+from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected, replaced_in_words
 from mindstone_tui.core.language import intent, lists, words
 from mindstone_tui.core.recall import index, speak
 from mindstone_tui.core.recall.passages import Passage, passages_of, spoken_date
@@ -219,8 +219,7 @@ def marks_of(hit: Hit, origin: OriginOf = nowhere_known) -> Iterator[str]:
         yield "interrupted"
     if hit.supersedes:
         yield "newer than " + ", ".join(f"#{seq}" for seq in hit.supersedes)
-    if hit.superseded_by is not None:
-        yield f"superseded by #{hit.superseded_by}{HERE * hit.superseded_here}"
+    yield from replaced_in_words(hit.superseded_by, hit.corrected, here=hit.superseded_here)
 
 
 def _speaker(passage: Passage) -> str:
@@ -273,5 +272,6 @@ def _recalled(chosen: Injected) -> RecalledPassage:
         supersedes=chosen.hit.supersedes,
         superseded_by=chosen.hit.superseded_by,
         superseded_here=chosen.hit.superseded_here,
+        corrected=chosen.hit.corrected,
         imported=chosen.imported,
     )

@@ -92,3 +92,7 @@ create table verdicts (
     primary key (owner, seq, later)
 ) without rowid;
 insert into verdicts select distinct owner, seq, superseded from passages where superseded > 0;
+
+-- Step 4: sentences that were corrected, where the rest of a line holds.
+alter table passages add column corrected text not null default '';
+alter table verdicts add column words text not null default '';

@@ -62,6 +62,8 @@ class Passage(msgspec.Struct, frozen=True):
     """Said to another program: a quotation, and nobody's instruction here."""
     superseded: int = 0
     """The line that replaces it, as was judged and written down; 0 for none."""
+    corrected: str = ""
+    """As JSON, the sentences that others replace, by their lines, where the rest holds."""
     rewound: int = 0
     """The line that took it back, as the index knows; 0 while it holds."""
     meaning: bool = True

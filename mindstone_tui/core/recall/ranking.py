@@ -8,14 +8,16 @@ and a request is often shorter than what was said about it. Small weights follow
 score is kept under its name.
 """
 
+import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.entries.derived import Corrected, with_correction
 from mindstone_tui.core.language import intent, lists
-from mindstone_tui.core.language.replacement import meant_by, replaces
+from mindstone_tui.core.language.replacement import meant_by, replaced_in, replaces, says_more
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, words_of
 from mindstone_tui.core.recall import thresholds as tuned
@@ -79,6 +81,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """It stands in a session that the asking one was forked from,"""
     superseded_here: bool = False
     """and was replaced in the asking one."""
+    corrected: Corrected = {}
+    """The sentences that others replace, where the rest holds."""
 
 
 class _Message(msgspec.Struct):
@@ -157,8 +161,19 @@ def _hit(passage: Passage, parts: Sequence[float]) -> Hit:
     named = zip(_PARTS, parts, strict=False)  # the last one only a rule has
     kept = {name: round(value, 4) for name, value in named if abs(value) >= 5e-5}
     score = round(sum(kept.values()), 4)
-    known = passage.superseded or None
-    return Hit(passage=passage, score=score, parts=kept, text=passage.text, superseded_by=known)
+    hit = Hit(passage=passage, score=score, parts=kept, text=passage.text)
+    if not passage.superseded and not passage.corrected:
+        return hit
+    by, parts_of_it = passage.superseded or None, corrected_of(passage)
+    return msgspec.structs.replace(hit, superseded_by=by, corrected={} if by else parts_of_it)
+
+
+def corrected_of(passage: Passage) -> Corrected:
+    """What was judged of some sentences of a passage, and written down."""
+    found: Corrected = {}
+    for by, words in json.loads(passage.corrected or "{}").items():
+        found = with_correction(found, int(by), tuple(words))
+    return found
 
 
 def arrange(hits: Sequence[Hit]) -> list[Hit]:
@@ -169,15 +184,24 @@ def arrange(hits: Sequence[Hit]) -> list[Hit]:
 
 def mark_corrected(hits: Sequence[Hit], standing: Iterable[Passage]) -> list[Hit]:
     """Mark what a later statement replaces that was no candidate, as it stands in the window."""
-    later = [(one.seq, _replaced(one, hits)) for one in standing if one.role == "user"]
-    marked = []
-    for at, hit in enumerate(hits):
-        by = [seq for seq, replaced in later if at in replaced]
-        here = bool(by) and hit.inherited
-        known = [] if here or hit.superseded_by is None else [hit.superseded_by]
-        newest, here = max([*by, *known], default=None), here or hit.superseded_here
-        marked.append(msgspec.structs.replace(hit, superseded_by=newest, superseded_here=here))
+    marked = list(hits)
+    for one in sorted((one for one in standing if one.role == "user"), key=lambda one: one.seq):
+        for at in _replaced(one, hits):
+            marked[at] = _marked(marked[at], one)
     return marked
+
+
+def _marked(hit: Hit, new: Passage) -> Hit:
+    """A hit with what a newer statement replaces of it: the whole, or some sentences."""
+    if hit.inherited and not hit.superseded_here:
+        hit = msgspec.structs.replace(hit, superseded_by=None, corrected={}, superseded_here=True)
+    old, by = hit.passage, hit.superseded_by
+    gone = tuple(replaced_in(new.text, old.text))
+    more = old.speaker not in (_NOTE, _TASK) and (old.pieces > 1 or says_more(old.text, gone))
+    if by is None and more:
+        corrected = with_correction(hit.corrected, new.seq, gone)
+        return msgspec.structs.replace(hit, corrected=corrected)
+    return msgspec.structs.replace(hit, superseded_by=max(new.seq, by or 0), corrected={})
 
 
 def evidence_for(item: Candidate, weights: tuned.Weights = tuned.DEFAULT) -> float:
@@ -379,7 +403,7 @@ def _newest_first(hits: Sequence[Hit]) -> list[Hit]:
         moved = ordered.pop(at)
         ordered.insert(first, msgspec.structs.replace(moved, supersedes=tuple(sorted(replaced))))
         ordered = [
-            msgspec.structs.replace(hit, superseded_by=newer.passage.seq)
+            _marked(hit, newer.passage)
             if hit.passage.session == session and hit.passage.seq in replaced
             else hit
             for hit in ordered

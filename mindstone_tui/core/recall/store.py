@@ -41,7 +41,7 @@ _NOT_THERE: Final = (0, b"", PENDING, PENDING)
 
 PASSAGE_COLUMNS: Final = (
     "id, session, seq, entry, turn, ts, role, speaker, kind, text, source_id, piece, pieces, "
-    "form, about, imported, superseded, rewound"
+    "form, about, imported, superseded, corrected, rewound"
 )
 
 _FIELDS: Final = tuple(PASSAGE_COLUMNS.split(", "))
@@ -49,6 +49,12 @@ _STORED: Final = f"row, owner, hash, at, sitting, vector, other, {PASSAGE_COLUMN
 _INSERT_PASSAGE: Final = (
     f"insert into passages ({_STORED}) values ({', '.join('?' for _ in _STORED.split(', '))})"
 )
+
+_STANDING: Final = (
+    "from verdicts as v where v.owner = passages.owner and v.seq = passages.seq and not exists "
+    "(select 1 from passages as n where n.owner = v.owner and n.seq = v.later and n.rewound > 0)"
+)
+"""The verdicts on a passage whose own lines were not taken back."""
 
 
 class IndexMark(msgspec.Struct, frozen=True):
@@ -229,10 +235,10 @@ class Tables:
 
         The newest verdict counts whose own line is not taken back.
         """
-        said = standings.superseded_in(line)
+        said, part = standings.superseded_in(line), getattr(line.entry, "part", ())
         self._database.executemany(
-            "insert or ignore into verdicts values (?, ?, ?)",
-            [(self.owner, seq, by) for seq, by in said.items()],
+            "insert or replace into verdicts values (?, ?, ?, ?)",
+            [(self.owner, seq, by, json.dumps(part) if part else "") for seq, by in said.items()],
         )
         for table in ("passages", "acts"):
             match line.entry:
@@ -250,10 +256,10 @@ class Tables:
                     )
         if said or isinstance(line.entry, window.Rewound | window.Restored):
             self._database.execute(
-                "update passages set superseded = coalesce((select max(later) from verdicts as v"
-                " where v.owner = passages.owner and v.seq = passages.seq and not exists (select 1"
-                " from passages as n where n.owner = v.owner and n.seq = v.later and n.rewound > 0"
-                ")), 0) where owner = ?1 and seq in (select seq from verdicts where owner = ?1)",
+                f"update passages set superseded = coalesce((select max(later) {_STANDING}"
+                " and words = ''), 0), corrected = (select json_group_object(later, json(words))"
+                f" {_STANDING} and words != '')"
+                " where owner = ?1 and seq in (select seq from verdicts where owner = ?1)",
                 (self.owner,),
             )
 
@@ -462,10 +468,8 @@ def _lacks(*, languages: bool) -> str:
 def passage_from(columns: Sequence[Any]) -> Passage:
     """A passage from its columns, in the order of `PASSAGE_COLUMNS`."""
     # What we wrote ourselves; checking it would take four times as long.
-    *said, imported, superseded, rewound = columns
-    return Passage(  # type: ignore[misc]
-        *said, imported=bool(imported), superseded=superseded, rewound=rewound
-    )
+    *said, imported, superseded, corrected, rewound = columns
+    return Passage(*said, bool(imported), superseded, corrected, rewound)  # type: ignore[call-arg]
 
 
 def _hash_word(content: bytes) -> str:

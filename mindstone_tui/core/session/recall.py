@@ -73,6 +73,9 @@ _SAID_OTHERWISE: Final = 2.5
 
 Scope = str
 
+Verdicts = dict[tuple[int, int], derived.StatementSuperseded]
+"""What was judged of a line and the line that replaces it."""
+
 
 class SessionRecall(msgspec.Struct, dict=True, eq=False):
     """Finds what was said before, for one session and, if asked, beyond it."""
@@ -408,42 +411,48 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         if (stop := getattr(self._embedder, "interrupt", None)) is not None:
             stop()
 
-    def corrected_in(self, lines: Sequence[Line]) -> dict[tuple[int, int], tuple[str, ...]]:
+    def corrected_in(self, lines: Sequence[Line]) -> Verdicts:
         """What a person corrects in these lines, each with the line that does, and the sentences
         that are meant; blocks.
 
         It is looked for when it is said, so that no later question has to bring both together.
         """
-        found: dict[tuple[int, int], tuple[str, ...]] = {}
+        found: Verdicts = {}
         said = [one for one in passages_of(lines) if one.role == "user" and is_correction(one.text)]
         with contextlib.suppress(errors.RecallError):
             for one in said:
                 known, asked = Filter(exclude=frozenset({one.seq})), self._ask(one.text)
                 hits = self.index.search(one.text, CONSIDERED, allowed=known, asked=asked).hits
                 marked = ranking.mark_corrected(hits, [one])
-                for hit in (hit for hit in marked if hit.superseded_by == one.seq):
-                    pair = (hit.passage.seq, one.seq)
-                    found[pair] = (*found.get(pair, ()), *replaced_in(one.text, hit.passage.text))
+                for hit in marked:
+                    partly, old = one.seq in hit.corrected, hit.passage
+                    if partly or hit.superseded_by == one.seq:
+                        words = tuple(replaced_in(one.text, old.text))
+                        if (before := found.get((old.seq, one.seq))) is not None:
+                            words = (*before.words, *words)
+                        found[old.seq, one.seq] = derived.StatementSuperseded(
+                            statement=old.seq, by=one.seq, words=words, partly=partly
+                        )
         return found
 
     def verdicts(
-        self, recorded: Mapping[int, int], corrected: Mapping[tuple[int, int], tuple[str, ...]]
+        self, recorded: Mapping[int, int], corrected: Verdicts
     ) -> list[derived.StatementSuperseded]:
         """What the newest search judged to be superseded in this session and nobody wrote down."""
         self._judged |= recorded.items()
-        fresh = {
-            (hit.passage.seq, by)
-            for hit in (self.last.hits if self.last is not None else ())
-            if (by := hit.superseded_by) is not None
-            and by != hit.passage.superseded
-            and hit.passage.session == str(self._places.key)
-        }
-        fresh = (fresh | corrected.keys()) - self._judged
+        hits = self.last.hits if self.last is not None else ()
+        every = {
+            (hit.passage.seq, by): derived.StatementSuperseded(
+                statement=hit.passage.seq, by=by, words=words, partly=bool(words)
+            )
+            for hit in hits
+            if hit.passage.session == str(self._places.key)
+            for by, words in ((hit.superseded_by or 0, ()), *hit.corrected.items())
+            if by and by not in (hit.passage.superseded, *ranking.corrected_of(hit.passage))
+        } | corrected
+        fresh = every.keys() - self._judged
         self._judged |= fresh
-        return [
-            derived.StatementSuperseded(statement=old, by=by, words=corrected.get((old, by), ()))
-            for old, by in sorted(fresh)
-        ]
+        return [every[pair] for pair in sorted(fresh)]
 
     def note_use(
         self, injected: derived.RecallInjected, question: str, answer: str

@@ -30,6 +30,7 @@ from mindstone_tui.core.session.recover import close_open_turn, never_sent, take
 from mindstone_tui.core.session.tools import Project, ToolRegistry, in_order
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript import History, history_store
+from mindstone_tui.core.transcript.reader import copies_in
 
 FIRST_PICTURE: Final = 1.0
 """Seconds until whoever opened a session sees it: loading a model waits for that."""
@@ -162,14 +163,16 @@ class SessionServices:
 
     def ready(self) -> events.SessionReady:
         """Who answers, and where history stands."""
-        outside = self.context.window.fold.state.outside
+        rewound = self.context.window.fold.state.outside.rewound
+        before = max((line.turn for line in copies_in(self.history)), default=0)
         return events.SessionReady(
             session=str(self.key),
             model=self.context.model,
             note=self.context.info.note,
             turns=self.context.transcript.last_turn,
             entries=self.context.transcript.head.seq + 1,
-            rewound=sum(one.last - one.first + 1 for one in outside.rewound),
+            rewound=sum(max(one.last - max(one.first - 1, before), 0) for one in rewound),
+            before=before,
         )
 
     def catch_up(self, *, fetch: bool = True) -> list[Line]:

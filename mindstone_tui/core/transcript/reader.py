@@ -21,6 +21,7 @@ import msgspec
 
 from mindstone_tui.core import disk, errors, paths
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
+from mindstone_tui.core.entries.conversation import SessionOpened, TurnStarted
 from mindstone_tui.core.entries.line import MAX_LINE
 from mindstone_tui.core.entries.quotes import quoting
 from mindstone_tui.core.entries.standings import CHANGES, REWINDS, Rewinds, Standings
@@ -536,6 +537,17 @@ def _open_to_read(places: paths.SessionPlaces) -> int:
 def standings_of(history: History) -> Standings:
     """What counts of all that stands in a history; only lines that say so are decoded."""
     return Standings(reversed(list(history.newest(CHANGES, history.head.seq + 1))))
+
+
+def copies_in(history: History) -> Iterator[Line]:
+    """The lines that a fork began with, as it took them along; none of any other session."""
+    opened = history.header.entry
+    if isinstance(opened, SessionOpened) and opened.forked_from is not None:
+        for line in history.read(1):
+            if isinstance(line, Line) and line.parent:
+                yield line
+            elif isinstance(line, Line) and isinstance(line.entry, TurnStarted):
+                return
 
 
 def rewinds_of(history: History) -> Rewinds:

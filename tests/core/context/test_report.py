@@ -52,7 +52,9 @@ def test_the_report_has_the_promised_fields_even_when_they_are_empty(home: Path)
     assert set(report) >= JSON_FIELDS
     assert report["prompt"]["error_percent"] is None
     assert {"name", "tokens", "limit", "soft", "hard"} <= set(report["components"][0])
-    nothing = {"exchanges": 0, "tokens": 0, "unindexed": 0, "by_words": 0, "rewound": 0}
+    nothing = dict.fromkeys(
+        ("exchanges", "tokens", "unindexed", "by_words", "rewound", "in_part"), 0
+    )
     nothing |= {"indexed": True}
     assert report["outside"] == nothing
 

@@ -283,6 +283,19 @@ def test_what_was_corrected_or_taken_back_is_no_outcome_and_an_import_is_quoted(
     assert "Files" not in rows
 
 
+def test_of_a_message_that_was_corrected_in_part_the_other_decisions_are_told(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "We decided to use port 8790. We decided to keep SQLite.", "Noted.")
+    say(transcript, "No, we use port 8791, not 8790.", "Corrected.")
+    with transcript.history() as history:
+        new, old = (line.seq for line in history.newest(("user_message",), 100))
+    words = ("we decided to use port 8790.",)
+    transcript.append(StatementSuperseded(statement=old, by=new, words=words, partly=True))
+    transcript.close()
+    *_, rows = _outcomes(_exported(home, "html"))
+    assert rows["Decided"] == ["We decided to keep SQLite. turn 1"]
+
+
 def test_a_page_tells_what_was_asked_decided_and_made_each_linked_to_its_line(home: Path) -> None:
     transcript = transcript_in(home)
     turn = say(transcript, "Write a parser for the words of a line.", "I will.") + 1

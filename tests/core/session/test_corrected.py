@@ -7,12 +7,19 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core import events
+from mindstone_tui.core.agent.memories import waiting_in
 from mindstone_tui.core.config import Settings
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import MemoryProposed, StatementSuperseded
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.events import narrate
 from mindstone_tui.core.features.memory import MemoryFeature
+from mindstone_tui.core.interchange.export.story import Overview
+from mindstone_tui.core.library.blame import KeptFiles
 from mindstone_tui.core.library.work import WorkDone
 from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.transcript import History
+from tests.builders import places_in, transcript_in
 from tests.core.session.stage import Stage, calls, on_stage, script
 
 OK = {"text": "Fine."}
@@ -203,3 +210,145 @@ async def test_what_a_command_changed_is_told_with_what_became_of_its_turn(
         assert not ended.ok
         failed = " ".join(one.message for one in stage.all(events.Noticed)) + str(stage.heard[-1])
         assert "no turn changed a file" not in failed
+
+
+TWO = "The API port is 8765. The admin is called Rosa. Never push to main."
+
+
+async def test_of_a_corrected_sentence_the_rest_of_its_message_holds(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.say(TWO)
+        await stage.say("No, the admin is called Maria, not Rosa.")
+        await stage.rest()
+        (verdict,) = stage.entries(StatementSuperseded)
+        assert verdict.part == ("the admin is called rosa.",)
+        said = next(line for line in stage.lines() if line.seq == verdict.statement)
+        told = f"corrected in part by #{verdict.by}: “the admin is called rosa.”"
+        assert [one.words for one in Standings(stage.lines()).of(said)] == [told]
+        assert told in (await stage.run("/why turn 1"))[1]
+        found = (await stage.run("/recall which port is the API on"))[1]
+        assert told in found
+        assert "superseded" not in found
+        await stage.run("/handoff write")
+        shown = (await stage.run("/handoff show"))[1]
+        assert "corrected in part by line" in shown
+        assert "superseded by line" not in shown
+        await stage.say("No, the API port is 9000, not 8765.")
+        await stage.rest()
+        marks = Standings(stage.lines()).of(said)
+        assert [one.part for one in marks] == [verdict.part, ("the api port is 8765.",)]
+        await stage.run("/rewind turn 1")
+        assert not Standings(stage.lines()).of(said)
+
+
+async def test_a_corrected_exchange_comes_back_with_its_correction(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, OK, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Hello, help me ship it.")
+        await stage.say("The deploy host is harbour-1.")
+        await stage.say(CORRECTION)
+        for number in range(9):
+            await stage.say(f"go on {number}")
+        assert (await stage.run("/prune turn 2"))[0].ok
+        assert (await stage.run("/prune turn 3"))[0].ok
+        await stage.say("and?")
+        assert "harbour-1" not in prompt(stage)
+        assert (await stage.run("/restore turn 2"))[0].ok
+        await stage.say("and now?")
+        assert CORRECTION in prompt(stage)
+        await stage.run("/prune turn 3")
+        await stage.say("and then?")
+        assert CORRECTION in prompt(stage), "it stays as long as what it corrects"
+
+
+async def test_what_left_in_part_is_not_counted_as_out(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": f"Fine. {FILL}"}, loop=True)
+    async with on_stage(home, model=model, context_window=8_000) as stage:
+        for number in range(1, 9):
+            await stage.say(f"Message {number}. {FILL}")
+        told = (await stage.run("/context"))[1]
+        out = [one for one in range(1, 9) if f"Message {one}." not in prompt(stage)]
+        assert out
+        assert 1 not in out
+        pruned = [narrate.describe(one).text for one in stage.all(events.WindowPruned)]
+        assert f"Out of the window: {len(out)} exchange" in told
+        assert ", and 1 in part" in told
+        assert " in part" in pruned[0]
+
+
+async def test_the_turns_of_a_fork_are_those_that_began_in_it(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, OK, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("one")
+        await stage.say("two")
+        await stage.run("/fork kid")
+    kid = SessionKey("default", "kid")
+    async with on_stage(home, key=kid, model=model) as fork:
+        await fork.say("three")
+        assert "1 turn after 2 before the fork" in (await fork.run("/status"))[1]
+    with History(places_in(home, "agent:default:kid")) as history:
+        seen = Overview(str(kid))
+        for line in history.read():
+            assert isinstance(line, Line)
+            seen.take(line)
+    assert seen.facts[0] == "1 turn after 2 before the fork"
+
+
+async def test_another_session_does_not_let_a_corrected_proposal_wait(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, OK, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Please remember that the API port is 8765.")
+        assert waiting_in(stage.places)
+        source = next(line.seq for line in stage.lines() if line.kind == "user_message")
+        words = ("please remember that the api port is 8765.",)
+        verdict = StatementSuperseded(statement=source, by=source, words=words)
+    transcript = transcript_in(home)
+    transcript.append(verdict)
+    transcript.close()
+    assert not waiting_in(places_in(home))
+
+
+async def test_what_was_rewound_after_a_fork_is_told_to_stand_there(
+    home: Path, tmp_path: Path
+) -> None:
+    kept = {"path": "a.txt", "content": "alpha\n"}
+    made = calls(("write", kept), ("shell", {"command": "mkdir x"}))
+    (project := tmp_path / "project").mkdir()
+    model = script(tmp_path, OK, made, OK, OK)
+    async with on_stage(home, model=model, cwd=project, approve="full-auto") as stage:
+        await stage.say("start")
+        await stage.say("make file a")
+        await stage.run("/fork kid")
+        await stage.run("/rewind turn 1")
+        await stage.rest()
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    ran = WorkDone(places, Settings()).how("mkdir", 3)
+    assert [one.last.forks for one in ran] == [["agent:default:kid"]]
+    (line,) = KeptFiles(places, project, {}).blame(project / "a.txt")
+    assert line.standing == ("rewound", "standing in agent:default:kid")
+
+
+async def test_what_was_resumed_says_which_steps_are_done_since(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.run("/task start Ship the importer")
+        await stage.say("begin")
+        for command in ("/todo add write parser", "/checkpoint save", "/checkpoint resume"):
+            assert (await stage.run(command))[0].ok
+        await stage.say("go on")
+        assert "- write parser (planned)" in prompt(stage)
+        assert "by now" not in prompt(stage)
+        await stage.run("/todo done 1")
+        await stage.say("and now?")
+        assert prompt(stage).count("write parser: done by now") == 1
+        await stage.say("and then?")
+        assert prompt(stage).count("write parser: done by now") == 1
+        await stage.run("/rewind turn 1")
+        await stage.say("once more")
+        assert "- write parser (planned)" in prompt(stage)
+        assert "by now" not in prompt(stage)

@@ -15,7 +15,7 @@ from mindstone_tui.core.entries.provenance import is_imported, quoted
 from mindstone_tui.core.entries.standings import REWOUND, Rewinds, Standings, turns_in_words
 from mindstone_tui.core.entries.store import FilesRestored, Imported
 from mindstone_tui.core.events.narrate import describe_line
-from mindstone_tui.core.language import intent, sentences
+from mindstone_tui.core.language import intent, replacement, sentences
 from mindstone_tui.core.statements.recogniser import recognise
 from mindstone_tui.core.statements.statement import Utterance
 from mindstone_tui.core.text import as_written, inside, plural
@@ -286,8 +286,11 @@ def outcomes(source: StorySource) -> Outcomes:
                     add("Asked", quoted(line, words), line)
                 if standings.replaced_by(line.seq) is not None:
                     continue
+                gone = {one for part in standings.corrected_by(line.seq).values() for one in part}
                 for each in recognise(Utterance(speaker="user", text=words, line=line.seq)):
-                    if (name := _SETTLED.get(each.kind)) and (each.sure or name == "Corrected"):
+                    holds = not gone or replacement.says_more(each.words, gone)
+                    name = _SETTLED.get(each.kind) if holds else None
+                    if name and (each.sure or name == "Corrected"):
                         add(name, quoted(line, each.words), line)
             case conversation.ToolReturned(name=name, text=text) if kind_of(name) == "command":
                 for commit, subject in _COMMITTED.findall(inside(text)):
@@ -320,6 +323,8 @@ class Overview(msgspec.Struct):
     ended: str = ""
     spoken: dict[int, int] = {}
     """Where each turn was said; a fork has copied only some."""
+    before: int = 0
+    """The last turn that a fork took along."""
     rewinds: Rewinds = msgspec.field(default_factory=Rewinds)
     messages: int = 0
     tools: int = 0
@@ -336,12 +341,15 @@ class Overview(msgspec.Struct):
         counted = [(self.messages, "message"), (self.tools, "tool result")]
         prunes = [(len(self.prunes), "prune")] if self.prunes else []
         rest = (plural(number, noun) for number, noun in [*counted, *prunes])
-        gone = [turn for turn, seq in self.spoken.items() if self.rewinds.of_place(seq, turn)]
-        return turns_in_words(len(self.spoken), len(gone)), *rest
+        own = {turn: seq for turn, seq in self.spoken.items() if turn > self.before}
+        gone = [turn for turn, seq in own.items() if self.rewinds.of_place(seq, turn)]
+        return turns_in_words(len(own) + self.before, len(gone), self.before), *rest
 
     def take(self, line: Line) -> None:
         """Count one line."""
         self.rewinds.take(line)
+        if line.parent:
+            self.before = max(self.before, line.turn)
         if isinstance(
             line.entry,
             conversation.UserMessage | conversation.AssistantMessage | conversation.ToolReturned,
