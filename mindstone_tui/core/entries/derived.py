@@ -276,8 +276,8 @@ class OfferAnswered(TextEntry):
     """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
-class SummaryDerived(TextEntry):
-    """A shorter text made from originals. It names them and loses against them."""
+class ShorterText(Part):
+    """A shorter text, and what it was made of."""
 
     strategy: str
     """`conversation_compaction`, `notes`, `tool_result_summary`, `progressive`, `sub_agent`."""
@@ -287,11 +287,17 @@ class SummaryDerived(TextEntry):
     tokens_after: int
     model: str
     """The model that wrote it, or `deterministic`."""
-    state: WindowState | None = None
     level: int = 0
     prompt_version: str = ""
     audit_missed: tuple[str, ...] = ()
+    """What the model's text lost; the text that stands here has it again."""
     fallback: bool = False
+
+
+class SummaryDerived(TextEntry, ShorterText):
+    """A shorter text made from originals. It names them and loses against them."""
+
+    state: WindowState | None = None
 
 
 class NoteTaken(TextEntry):
