@@ -374,19 +374,25 @@ class BackfillChecked(Entry):
     unindexed: int
 
 
-class SummaryJudged(Entry):
-    """A model judged what a summary still knows of its originals."""
+class Judgement(Part):
+    """How many answers survived in a shorter text."""
 
-    summary: int
-    """The line of the summary."""
     score: float | None
     """None when nothing could be measured."""
     consistent: int = 0
     judged: int = 0
     excluded: int = 0
+    """Questions that the originals do not answer."""
+    why: str = ""
+
+
+class SummaryJudged(Entry, Judgement, kw_only=True):
+    """A model judged what a summary still knows of its originals."""
+
+    summary: int
+    """The line of the summary."""
     gate: float = 0.0
     passes: bool = False
-    why: str = ""
     model: str = ""
 
 
