@@ -129,7 +129,7 @@ class Health(msgspec.Struct, dict=True, eq=False):
             summaries = self._context.window.fold.state.summaries
             judged = await judge_summary(window_view.reader(history), summaries, ask)
         verdict = derived.SummaryJudged(
-            **{name: getattr(judged, name) for name in derived.Judgement.__struct_fields__},
+            **{name: getattr(judged, name) for name in derived.SummaryScore.__struct_fields__},
             summary=summaries[-1],
             gate=fidelity.GATE,
             passes=judged.score is not None and judged.score >= fidelity.GATE,

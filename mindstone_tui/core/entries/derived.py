@@ -374,7 +374,7 @@ class BackfillChecked(Entry):
     unindexed: int
 
 
-class Judgement(Part):
+class SummaryScore(Part):
     """How many answers survived in a shorter text."""
 
     score: float | None
@@ -386,7 +386,7 @@ class Judgement(Part):
     why: str = ""
 
 
-class SummaryJudged(Entry, Judgement, kw_only=True):
+class SummaryJudged(Entry, SummaryScore, kw_only=True):
     """A model judged what a summary still knows of its originals."""
 
     summary: int

@@ -424,8 +424,8 @@ LEAST: Final = 3
 UNANSWERABLE: Final = "UNANSWERABLE"
 
 
-class Judged(derived.Judgement, omit_defaults=False):
-    """A judgement, and which prompts were used for it."""
+class Judged(derived.SummaryScore, omit_defaults=False):
+    """A score, and which prompts were used for it."""
 
     prompt_versions: tuple[str, ...] = ()
 
