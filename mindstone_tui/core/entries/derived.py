@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries.base import Entry, Part, Span, TextEntry
+from mindstone_tui.core.entries.base import ByHand, Entry, Part, Span, TextEntry
 from mindstone_tui.core.entries.window import WindowState
 
 Importance = Literal["critical", "high", "normal"]
@@ -206,7 +206,7 @@ class StandingInstructionOffered(TextEntry):
     """What it was recognised by; a form that was offered and not kept is not offered again."""
 
 
-class RuleSet(TextEntry):
+class RuleSet(TextEntry, ByHand, kw_only=True):
     """A person set a rule; it stands until it is retired."""
 
     number: int
@@ -217,18 +217,12 @@ class RuleSet(TextEntry):
     """What is checked of it, in plain words; empty where nothing can be."""
     source: int = -1
     """The message that it was said in, where it was."""
-    how: str = ""
-    seen: float = 0.0
-    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
-class RuleRetired(Entry):
+class RuleRetired(Entry, ByHand, kw_only=True):
     """A rule stands no longer."""
 
     number: int
-    how: str = ""
-    seen: float = 0.0
-    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
 class RuleFired(Entry):
@@ -262,7 +256,7 @@ class CompactionCertified(Entry):
         return f"{len(self.kept)} of {total} kept{given}{rest}"
 
 
-class OfferAnswered(TextEntry):
+class OfferAnswered(TextEntry, ByHand, kw_only=True):
     """A person kept what was offered, or did not want it kept."""
 
     offer: int
@@ -271,9 +265,6 @@ class OfferAnswered(TextEntry):
     words: str = ""
     """What was offered and is not kept."""
     why: str = ""
-    how: str = ""
-    seen: float = 0.0
-    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
 class ShorterText(Part):
@@ -325,7 +316,7 @@ BY_CORRECTION: Final = "the correction in line "
 """Who refused a proposal that a person's later words replaced: nobody was asked."""
 
 
-class MemoryDecided(TextEntry):
+class MemoryDecided(TextEntry, ByHand, kw_only=True):
     """A proposal was approved, edited, refused or undone."""
 
     proposal: str
@@ -337,9 +328,6 @@ class MemoryDecided(TextEntry):
     instead: str = ""
     """The words that were proposed, where a person chose others."""
     why: str = ""
-    how: str = ""
-    seen: float = 0.0
-    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
 class CheckpointSaved(Entry):
@@ -472,15 +460,12 @@ class TodoChanged(TextEntry):
     """`model`, `person` or `plan`."""
 
 
-class PlanChanged(TextEntry):
+class PlanChanged(TextEntry, ByHand, kw_only=True):
     """Planning began, or what became of the plan."""
 
     stage: Literal["planning", "edited", "approved", "refused"]
     steps: tuple[str, ...] = ()
     why: str = ""
-    how: str = ""
-    seen: float = 0.0
-    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
 class JobStarted(TextEntry):
