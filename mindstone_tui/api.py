@@ -16,7 +16,7 @@ import os
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from mindstone_tui.core.config import load
 from mindstone_tui.core.errors import MindstoneError, UsageError
@@ -301,53 +301,50 @@ def warm_up() -> None:
     recogniser.recognise_standing_instruction("From now on always use tabs, never spaces.")
 
 
+class Wishes(TypedDict, total=False):
+    """How a session is opened, where it is not to be as the settings and the session have it."""
+
+    model: str
+    profile: str
+    approve: str
+    context_window: int
+    max_rounds: int
+    asks: bool
+    """Somebody answers `ToolAsked`; without that, a tool that needs an approval is declined."""
+    wait: bool
+    """Wait while another program takes a turn in the session (the default), or refuse then."""
+    follow: bool
+    """Announce what other programs write to it; the default."""
+    guest: Guest
+    """A program that brings its own tools."""
+    servers: Mapping[str, McpServerSettings]
+    """Started beside those of the settings."""
+
+
 async def connect(
     session: str = "",
     *,
-    model: str = "",
     home: Home | Path | str | None = None,
     cwd: Path | str | None = None,
-    profile: str = "",
-    approve: str = "",
-    context_window: int = 0,
-    max_rounds: int = 0,
     channel: str = "python",
-    asks: bool = False,
-    wait: bool = True,
-    follow: bool = True,
-    guest: Guest | None = None,
-    servers: Mapping[str, McpServerSettings] | None = None,
+    **wishes: Unpack[Wishes],
 ) -> Conversation:
-    """Open or begin a session; whoever calls this closes it. `open` closes it by itself.
-
-    `asks` says that somebody answers `ToolAsked`; without that, a tool that needs an approval is
-    declined. `wait` waits while another program takes a turn in the session, else that is refused.
-    `follow` announces what other programs write to it. A `guest` brings its own tools; `servers`
-    are started beside those of the settings.
-    """
+    """Open or begin a session; whoever calls this closes it. `open` closes it by itself."""
     # Deferred: a program that only looks at a session does not wait for what a turn needs.
     from mindstone_tui.core.session.build import open_session
     from mindstone_tui.core.session.options import Opening
 
     here = _home(home)
     folder = _folder(cwd)
+    wishes.setdefault("asks", False)
     opening = Opening(
         key=here.key(session, folder if cwd or not isinstance(home, Home) else None),
         places=here.places,
         environ=here.environ,
         cwd=folder,
         channel=channel,
-        model=model,
-        context_window=context_window,
-        profile=profile,
-        approve=approve,
-        max_rounds=max_rounds,
-        wait=wait,
-        asks=asks,
-        follow=follow,
-        guest=guest,
-        servers=servers or {},
         apart=channel == "tui",
+        **wishes,
     )
     return Conversation(await open_session(opening), here, opening)
 
@@ -356,26 +353,13 @@ async def connect(
 async def open_conversation(
     session: str = "",
     *,
-    model: str = "",
     home: Home | Path | str | None = None,
     cwd: Path | str | None = None,
-    profile: str = "",
-    approve: str = "",
-    context_window: int = 0,
-    asks: bool = False,
+    **wishes: Unpack[Wishes],
 ) -> AsyncIterator[Conversation]:
     """A session for as long as the block lasts; `mindstone_tui.open` is this."""
-    conversation = await connect(
-        session,
-        model=model,
-        home=home,
-        cwd=cwd,
-        profile=profile,
-        approve=approve,
-        context_window=context_window,
-        asks=asks,
-        follow=False,
-    )
+    wishes["follow"] = False
+    conversation = await connect(session, home=home, cwd=cwd, **wishes)
     try:
         yield conversation
     finally:

@@ -139,7 +139,7 @@ def _escape(name: str) -> str:
     )
 
 
-class _Under:
+class Under:
     """A file or folder by its name, in one of the folders of a place."""
 
     def __init__(self, name: str, within: str = "folder") -> None:
@@ -158,41 +158,41 @@ class SessionPlaces(msgspec.Struct, frozen=True):
     folder: Path
     library: Path
     """Words and vectors of every session of its home: recall's cache."""
-    transcript = _Under("transcript.jsonl")
+    transcript = Under("transcript.jsonl")
     """History, the only truth."""
-    offsets = _Under("transcript.offsets")
+    offsets = Under("transcript.offsets")
     """Where each line starts: a cache of the transcript's own."""
-    blobs = _Under("blobs")
+    blobs = Under("blobs")
     """Bodies too large for a line, named by their hash."""
-    torn = _Under("torn")
+    torn = Under("torn")
     """Fragments that recovery set aside."""
-    indexed = _Under("index.mark")
+    indexed = Under("index.mark")
     """There once something of it went into the library: without a transcript, it was lost."""
-    lease = _Under("turn.lock")
+    lease = Under("turn.lock")
     """Locked by the surface that takes a turn."""
-    draft = _Under("draft.json")
+    draft = Under("draft.json")
     """What the running turn has said so far; no part of history."""
-    next_lease = _Under("turn-next.lock")
+    next_lease = Under("turn-next.lock")
     """Locked by whoever waits for the lease and has it next."""
-    handoffs = _Under("handoffs")
+    handoffs = Under("handoffs")
     """Handoffs to later windows."""
-    checkpoint = _Under("checkpoint.json")
+    checkpoint = Under("checkpoint.json")
     """The task's state for machines."""
-    progress = _Under("progress.md")
+    progress = Under("progress.md")
     """The task's state for people."""
-    notes = _Under("notes.md")
+    notes = Under("notes.md")
     """The session's notes."""
-    title = _Under("title")
+    title = Under("title")
     """The name a person gave it, for lists; the transcript has it as the command that did."""
-    server = _Under("server")
+    server = Under("server")
     """There if the transcript is the copy of one on a server; says which."""
-    profile = _Under("profile.json")
+    profile = Under("profile.json")
     """What the session is, read off the transcript for lists; can be deleted at any time."""
-    lost = _Under("lost")
+    lost = Under("lost")
     """What was left of histories whose transcript is gone."""
-    files = _Under("files")
+    files = Under("files")
     """What workspace files were before and after tools changed them."""
-    jobs = _Under("jobs")
+    jobs = Under("jobs")
     """What commands in the background printed."""
 
     @property
@@ -234,17 +234,17 @@ class AgentPlaces(msgspec.Struct, frozen=True):
     folder: Path
     library: Path
     """Words and vectors of everything in its home: recall's cache."""
-    identity = _Under("IDENTITY.md")
+    identity = Under("IDENTITY.md")
     """Who the agent is."""
-    user = _Under("USER.md")
+    user = Under("USER.md")
     """Whom it works for."""
-    memory = _Under("memory")
+    memory = Under("memory")
     """What it was allowed to remember."""
-    log = _Under("LOG.md")
+    log = Under("LOG.md")
     """Its operational ledger."""
-    journals = _Under("journals")
+    journals = Under("journals")
     """What consolidation wrote, a file a day."""
-    sessions = _Under("sessions")
+    sessions = Under("sessions")
     """A folder per session."""
 
 
@@ -275,35 +275,35 @@ class Places(msgspec.Struct, frozen=True):
         """The folders that are ours alone: no tool looks into them."""
         return self.config, self.data, self.state
 
-    config_file = _Under("config.toml", "config")
+    config_file = Under("config.toml", "config")
     """The user's settings."""
-    profiles = _Under("profiles", "config")
+    profiles = Under("profiles", "config")
     """Settings for kinds of work, a file each."""
-    themes = _Under("themes", "config")
+    themes = Under("themes", "config")
     """The user's own themes."""
-    hooks = _Under("hooks.json", "config")
+    hooks = Under("hooks.json", "config")
     """Programs that run at certain moments."""
-    commands = _Under("commands", "config")
+    commands = Under("commands", "config")
     """The user's own slash commands, a Markdown file each."""
-    skills = _Under("skills", "config")
+    skills = Under("skills", "config")
     """The user's skills, a folder each."""
-    keys = _Under("keys.toml", "config")
+    keys = Under("keys.toml", "config")
     """API keys, readable by their owner alone."""
-    log = _Under("mindstone.log", "state")
+    log = Under("mindstone.log", "state")
     """Tracebacks and diagnostics; never on the terminal."""
-    rescued = _Under("rescued", "state")
+    rescued = Under("rescued", "state")
     """Where lines lie that no transcript could take."""
-    models = _Under("models", "data")
+    models = Under("models", "data")
     """Weights that were fetched on request."""
-    trust = _Under("trust.json", "state")
+    trust = Under("trust.json", "state")
     """Which project folders were trusted."""
-    tool_pins = _Under("tool-pins.json", "state")
+    tool_pins = Under("tool-pins.json", "state")
     """What the tools of servers were declared as when they were first seen."""
-    tool_tokens = _Under("tool-tokens", "state")
+    tool_tokens = Under("tool-tokens", "state")
     """What remote tool servers gave whoever signed in, a file for each."""
-    library = _Under("library.db", "data")
+    library = Under("library.db", "data")
     """Words and vectors of every session: recall's cache."""
-    agents = _Under("agents", "data")
+    agents = Under("agents", "data")
     """A folder per agent."""
 
     def agent(self, agent: str) -> AgentPlaces:

@@ -47,26 +47,14 @@ class ResidentPlaces(msgspec.Struct, frozen=True):
     """The resident's files in a home."""
 
     state: Path
-
-    @property
-    def lock(self) -> Path:
-        """Held by the resident for as long as it lives."""
-        return self.state / "serve.lock"
-
-    @property
-    def told(self) -> Path:
-        """Where it listens."""
-        return self.state / "serve.json"
-
-    @property
-    def token(self) -> Path:
-        """What opens it: the token, and nothing else."""
-        return self.state / "serve-token"
-
-    @property
-    def log(self) -> Path:
-        """What it refused, and what failed."""
-        return self.state / "serve.log"
+    lock = paths.Under("serve.lock", "state")
+    """Held by the resident for as long as it lives."""
+    told = paths.Under("serve.json", "state")
+    """Where it listens."""
+    token = paths.Under("serve-token", "state")
+    """What opens it: the token, and nothing else."""
+    log = paths.Under("serve.log", "state")
+    """What it refused, and what failed."""
 
     @property
     def socket(self) -> Path:

@@ -6,6 +6,8 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection
 from typing import Final
 
+import msgspec
+
 from mindstone_tui.core import errors, events
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context import plan, window_view
@@ -86,32 +88,25 @@ class Gathering:
         )
 
 
-class ModelCall:
+class ModelCall(msgspec.Struct, dict=True, eq=False):
     """A request that is being answered."""
 
-    def __init__(
-        self,
-        context: TurnContext,
-        prepared: plan.Prepared,
-        target: window_view.Target,
-        *,
-        turn: int,
-        call: int,
-        taken: Collection[str],
-    ) -> None:
-        self.heard = False
-        """Something of the answer was passed on, so it cannot be asked for again."""
-        self.finished = base.Finished(reason="stop")
-        self._context = context
-        self._prepared = prepared
-        self._target = target
-        self._turn = turn
-        self._call = call
-        self._gathering = Gathering(turn, call, taken)
-        self._model = prepared.request.model
-        self._retries = 0
-        self._began = time.monotonic()
-        self._first = 0.0
+    _context: TurnContext
+    _prepared: plan.Prepared
+    _target: window_view.Target
+    turn: int
+    call: int
+    taken: Collection[str]
+    heard: bool = False
+    """Something of the answer was passed on, so it cannot be asked for again."""
+    finished: base.Finished = base.Finished(reason="stop")
+    _retries: int = 0
+    _began: float = msgspec.field(default_factory=time.monotonic)
+    _first: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._gathering = Gathering(self.turn, self.call, self.taken)
+        self._model = self._prepared.request.model
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -130,7 +125,7 @@ class ModelCall:
         except (errors.ProviderError, asyncio.CancelledError) as error:
             # Failed or stopped in the middle: either way this reply was taken.
             self._count()
-            self._context.window.record(self._failed(error), self._turn)
+            self._context.window.record(self._failed(error), self.turn)
             raise
         self._count()
 
@@ -138,7 +133,7 @@ class ModelCall:
         """The whole answer with what it took, which is also there by itself."""
         usage, by = self._usage()
         report = conversation.AnswerUsage(
-            call=self._call,
+            call=self.call,
             usage=usage,
             by=by,
             served=self.finished.model if self.finished.model != self._model else "",
@@ -189,7 +184,7 @@ class ModelCall:
             case base.Retrying():
                 self._retries += 1
                 return events.ModelRetried(
-                    turn=self._turn, attempt=delta.attempt, wait=delta.wait, why=delta.why
+                    turn=self.turn, attempt=delta.attempt, wait=delta.wait, why=delta.why
                 )
             case base.Finished():
                 self.finished = delta
@@ -205,9 +200,9 @@ class ModelCall:
     ) -> events.AnyEvent | None:
         match delta:
             case base.TextPart(text=text) if text:
-                return events.TextDelta(turn=self._turn, text=text)
+                return events.TextDelta(turn=self.turn, text=text)
             case base.ThinkingPart(text=text) if text:
-                return events.ThinkingDelta(turn=self._turn, text=text)
+                return events.ThinkingDelta(turn=self.turn, text=text)
             case _:
                 return None
 
@@ -216,7 +211,7 @@ class ModelCall:
 
     def _failed(self, error: BaseException) -> conversation.ModelFailed:
         return conversation.ModelFailed(
-            call=self._call,
+            call=self.call,
             model=self._model,
             error=type(error).__name__
             if isinstance(error, errors.ProviderError)

@@ -129,14 +129,10 @@ class Health(msgspec.Struct, dict=True, eq=False):
             summaries = self._context.window.fold.state.summaries
             judged = await judge_summary(window_view.reader(history), summaries, ask)
         verdict = derived.SummaryJudged(
+            **{name: getattr(judged, name) for name in derived.SummaryScore.__struct_fields__},
             summary=summaries[-1],
-            score=judged.score,
-            consistent=judged.consistent,
-            judged=judged.judged,
-            excluded=judged.excluded,
             gate=fidelity.GATE,
             passes=judged.score is not None and judged.score >= fidelity.GATE,
-            why=judged.why,
             model=self._context.model,
         )
         turn = self._context.transcript.last_turn

@@ -27,39 +27,33 @@ _NAMED: Final = 100
 """Characters of what a yes names; how far it reaches stands behind them."""
 
 
-class Permissions:
+class Permissions(msgspec.Struct, eq=False):
     """Decides whether a call may run, must be asked about, or is refused."""
 
-    def __init__(
-        self,
-        mode: Mode,
-        rules: tuple[Rule, ...],
-        find_sandbox: Callable[[], Awaitable[Sandbox | None]],
-        *,
-        asks: bool,
-        keep: Callable[[str], object] = lambda rule: None,
-    ) -> None:
-        self.mode: Mode = mode
-        self._rules = rules
-        self._given: dict[str, str] = {}
-        """How long those hold that were given here, when and by which key."""
-        self._until: dict[str, set[int]] = {"turn": set(), "session": set()}
-        """Which of them end with the turn, and which once whoever gave them has left."""
-        self.away = 10.0
-        """Seconds after which whoever looks no longer has left: a page may be loaded anew."""
-        self._leaving: asyncio.TimerHandle | None = None
-        self._find_sandbox = find_sandbox
-        self._sandbox: Sandbox | None = None
-        self._looked = False
-        self.asks = asks
-        """Somebody is there who can be asked."""
-        self._keep = keep
-        self.hosts: tuple[str, ...] = ()
-        """Hosts that may be read from unasked."""
-        self.planning = False
-        """A plan is being made: only reading tools run."""
-        self.settled: Callable[[Tool, Approval], Decision | None] = lambda tool, approval: None
-        """What rules that a person set say to a call; None where they say nothing."""
+    mode: Mode
+    _rules: tuple[Rule, ...]
+    _find_sandbox: Callable[[], Awaitable[Sandbox | None]]
+    asks: bool
+    """Somebody is there who can be asked."""
+    keep: Callable[[str], object] = lambda rule: None
+    """Writes a rule down that is given for always."""
+    away: float = 10.0
+    """Seconds after which whoever looks no longer has left: a page may be loaded anew."""
+    hosts: tuple[str, ...] = ()
+    """Hosts that may be read from unasked."""
+    planning: bool = False
+    """A plan is being made: only reading tools run."""
+    settled: Callable[[Tool, Approval], Decision | None] = lambda tool, approval: None
+    """What rules that a person set say to a call; None where they say nothing."""
+    _given: dict[str, str] = {}
+    """How long those hold that were given here, when and by which key."""
+    _until: dict[str, set[int]] = msgspec.field(
+        default_factory=lambda: {"turn": set(), "session": set()}
+    )
+    """Which of them end with the turn, and which once whoever gave them has left."""
+    _leaving: asyncio.TimerHandle | None = None
+    _sandbox: Sandbox | None = None
+    _looked: bool = False
 
     async def make_ready(self) -> None:
         """Try the sandbox, if the mode or a rule would run something that nobody looked at."""
@@ -184,7 +178,7 @@ class Permissions:
             told = until.get(answer.keep, "kept in your settings")
             self._given[rule.text] = f" ({told}; given {datetime.now().astimezone():%H:%M}{by})"
             if answer.keep == "config":
-                self._keep(answer.remember)
+                self.keep(answer.remember)
             else:
                 self._until[answer.keep].add(id(rule))
 

@@ -90,30 +90,24 @@ class PutBack(NamedTuple):
     left: tuple[str, ...]
 
 
-class FileKeeper:
+class FileKeeper(msgspec.Struct, dict=True, eq=False):
     """Keeps what a session's calls do to files, and undoes it."""
 
-    def __init__(
-        self,
-        places: SessionPlaces,
-        workspace: Workspace,
-        settings: UndoSettings,
-        *,
-        history: Callable[[], transcript.History],
-        record: Callable[[Entry], Line],
-    ) -> None:
-        self._folder = places.files
-        self._workspace = workspace
-        self._settings = settings
-        self._limits = Limits(settings.files, settings.file_bytes)
-        self._history = history
-        self._record = record
-        self.store = ObjectStore(places.files, limit=settings.store_bytes)
-        self._trees: dict[str, TreeState] | None = None
-        self._seen: dict[Path, TreeState] = {}
-        """Folders after a call, which become the known ones once that is written down."""
-        self._told: set[str] = set()
-        self._trouble: list[str] = []
+    _places: SessionPlaces
+    _workspace: Workspace
+    _settings: UndoSettings
+    history: Callable[[], transcript.History]
+    record: Callable[[Entry], Line]
+    _trees: dict[str, TreeState] | None = None
+    _seen: dict[Path, TreeState] = {}
+    """Folders after a call, which become the known ones once that is written down."""
+    _told: set[str] = set()
+    _trouble: list[str] = []
+
+    def __post_init__(self) -> None:
+        self._folder = self._places.files
+        self._limits = Limits(self._settings.files, self._settings.file_bytes)
+        self.store = ObjectStore(self._folder, limit=self._settings.store_bytes)
 
     @property
     def roots(self) -> tuple[Path, ...]:
@@ -230,7 +224,7 @@ class FileKeeper:
                 unkept=sum(not change.kept for change in each.changes),
                 recovered=recovered,
             )
-            lines.append(self._record(entry))
+            lines.append(self.record(entry))
         self._note.unlink(missing_ok=True)
         return lines
 
@@ -261,12 +255,12 @@ class FileKeeper:
             return []
         finish(root, each.changes, self.store, self._limits.file_bytes)
         written = any(entry.token == act.token for entry in self._recent(FilesRestored))
-        lines = [] if written else [self._record(_restored(act, each))]
+        lines = [] if written else [self.record(_restored(act, each))]
         self._act.unlink(missing_ok=True)
         return lines
 
     def _recent(self, kind: type[_E]) -> list[_E]:
-        with self._history() as history:
+        with self.history() as history:
             lines = history.newest(KINDS, _RECENT)
             return [line.entry for line in lines if isinstance(line.entry, kind)]
 
@@ -275,7 +269,7 @@ class FileKeeper:
     def steps(self) -> FileSteps:
         """Which turns changed which files."""
         self.store.refresh()
-        with self._history() as history:
+        with self.history() as history:
             lines = [line for line in history.newest(KINDS, _EVERYTHING) if not line.parent]
         return read_steps(reversed(lines), self.store)
 
@@ -291,7 +285,7 @@ class FileKeeper:
         """Turns whose changes were taken back or done again, as it was last."""
         stays: dict[int, list[str]] = {}
         kept_to = _EVERYTHING
-        with self._history() as history:
+        with self.history() as history:
             for line in history.newest(kinds, _EVERYTHING):
                 match line.entry:
                     case FilesRestored(direction=direction, turns=turns):
@@ -358,7 +352,7 @@ class FileKeeper:
         disk.replace_file(self._act, msgspec.msgpack.encode(act))
         problems = apply(Path(root), each.changes, self.store)
         act = msgspec.structs.replace(act, left=(*left, *map(text.exact, problems)))
-        line = self._record(_restored(act, each))
+        line = self.record(_restored(act, each))
         self._act.unlink(missing_ok=True)
         clear_removed(self._folder)
         return PutBack(line, each.changes, act.left)
@@ -385,7 +379,7 @@ class FileKeeper:
         if not through:
             return False
         entry = FilesLetGo(through=through, limit=self._settings.store_bytes)
-        self._record(entry)
+        self.record(entry)
         self.store.let_go(kept)
         self._trouble.append(from_entry.files_let_go(entry).message)
         return True

@@ -86,45 +86,6 @@ def cascade_plan(settings: CascadeSettings, emergency: float) -> CascadePlan:
     )
 
 
-class Taken(Part):
-    """One step that was tried, and what it changed."""
-
-    step: StepName
-    before: float
-    after: float
-    held: bool = True
-    why: str = ""
-    strategy: str = ""
-    calls: int = 0
-    fidelity: float | None = None
-
-    def entry(self, mode: str, usable: int) -> window.RoomStepTaken:
-        """What the transcript remembers of it."""
-        return window.RoomStepTaken(
-            mode=mode,
-            step=self.step,
-            strategy=self.strategy,
-            tokens_before=round(self.before * usable),
-            tokens_after=round(self.after * usable),
-            calls=self.calls,
-            fidelity=self.fidelity,
-            held=self.held,
-            why=self.why,
-        )
-
-
-class StepOutcome(Part):
-    """A cascade or a chain, from its first measure to its last."""
-
-    mode: Literal["cascade", "auto_compact"]
-    taken: tuple[Taken, ...]
-    started: float
-    ended: float
-    fits: bool
-    """Below the emergency mark: the request can be sent."""
-    why: str = ""
-
-
 class Effect(Part):
     """What applying a step came to; `held` is false when it failed and changed nothing."""
 
@@ -141,6 +102,41 @@ class Effect(Part):
     None when nothing does."""
     adds: int = 0
     """Tokens that a later link of the chain will put into the prompt because of it."""
+
+
+class Taken(Part):
+    """One step that was tried, and what it changed."""
+
+    step: StepName
+    before: float
+    after: float
+    effect: Effect
+
+    def entry(self, mode: str, usable: int) -> window.RoomStepTaken:
+        """What the transcript remembers of it."""
+        return window.RoomStepTaken(
+            mode=mode,
+            step=self.step,
+            strategy=self.effect.strategy,
+            tokens_before=round(self.before * usable),
+            tokens_after=round(self.after * usable),
+            calls=self.effect.calls,
+            fidelity=self.effect.fidelity,
+            held=self.effect.held,
+            why=self.effect.why,
+        )
+
+
+class StepOutcome(Part):
+    """A cascade or a chain, from its first measure to its last."""
+
+    mode: Literal["cascade", "auto_compact"]
+    taken: tuple[Taken, ...]
+    started: float
+    ended: float
+    fits: bool
+    """Below the emergency mark: the request can be sent."""
+    why: str = ""
 
 
 Apply = Callable[[int], Awaitable[Effect]]
@@ -203,7 +199,8 @@ async def run_cascade(
         # What changed nothing is no step; that asking somebody failed is worth telling.
         changed = round(now * usable) != round(before * usable)
         if changed or not (effect.held or stage.free):
-            taken.append(_taken(stage.step, before, now, effect, effect.why or stage.why))
+            told = msgspec.structs.replace(effect, why=effect.why or stage.why)
+            taken.append(Taken(step=stage.step, before=before, after=now, effect=told))
     return StepOutcome(
         mode="cascade",
         taken=tuple(taken),
@@ -228,30 +225,17 @@ async def run_auto_compact(
         apply = steps.get(step)
         effect = await apply(excess(now, plan.target, usable)) if apply else Effect()
         before, now = now, measure()
-        taken.append(_taken(step, before, now, effect, effect.why))
+        taken.append(Taken(step=step, before=before, after=now, effect=effect))
         if not effect.held:
             break
-    broken = next((link for link in taken if not link.held), None)
+    broken = next((link for link in taken if not link.effect.held), None)
     return StepOutcome(
         mode="auto_compact",
         taken=tuple(taken),
         started=started,
         ended=now,
         fits=now < plan.emergency,
-        why=f"{broken.step} failed: {broken.why}" if broken else "",
-    )
-
-
-def _taken(step: StepName, before: float, after: float, effect: Effect, why: str) -> Taken:
-    return Taken(
-        step=step,
-        before=before,
-        after=after,
-        held=effect.held,
-        why=why,
-        strategy=effect.strategy,
-        calls=effect.calls,
-        fidelity=effect.fidelity,
+        why=f"{broken.step} failed: {broken.effect.why}" if broken else "",
     )
 
 

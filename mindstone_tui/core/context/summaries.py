@@ -14,7 +14,7 @@ import msgspec
 from mindstone_tui.core.config.settings import CascadeSettings, ModelSettings
 from mindstone_tui.core.context import digest, extract, prompts
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
-from mindstone_tui.core.entries import Message, Part, Span, derived, window
+from mindstone_tui.core.entries import Message, Part, derived, window
 from mindstone_tui.core.statements.register import Register
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.values import Value
@@ -47,27 +47,16 @@ class Summarizer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Tool results up to this many tokens are left alone."""
 
 
-class Summary(Part):
+class Summary(derived.ShorterText):
     """A shorter text, with all that an entry says about it."""
 
-    strategy: str
-    sources: tuple[Span, ...]
-    text: str
-    tokens_before: int
-    tokens_after: int
-    model: str
-    level: int = 0
-    prompt_version: str = ""
-    audit_missed: tuple[str, ...] = ()
-    """What the model's text lost; the text that stands here has it again."""
-    fallback: bool = False
     why: str = ""
     """Why sentences of the originals stand in for a model's text."""
     calls: int = 0
 
     def entry(self, state: window.WindowState | None = None) -> derived.SummaryDerived:
         """What the transcript remembers of it."""
-        shared = (name for name in derived.SummaryDerived.__struct_fields__ if name != "state")
+        shared = derived.ShorterText.__struct_fields__
         return derived.SummaryDerived(**{name: getattr(self, name) for name in shared}, state=state)
 
 

@@ -66,6 +66,13 @@ class Part(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defa
     """A value inside an entry."""
 
 
+class ByHand(Part):
+    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
+
+    how: str = ""
+    seen: float = 0.0
+
+
 class Span(msgspec.Struct, frozen=True, array_like=True, order=True):
     """A run of sequence numbers, both ends included."""
 

@@ -90,16 +90,19 @@ class Thinking(Part):
 
 
 class AnswerUsage(Part):
-    """What the provider counted and charged for an answer; see `UsageReported` for the fields."""
+    """What the provider counted and charged for an answer."""
 
     call: int
     usage: Usage
     by: str = "provider"
+    """`provider`, or `us` when it reported nothing and the numbers are our own count."""
     served: str = ""
+    """The model that really answered, when the provider names another one."""
     elapsed: float = 0.0
     first_token: float = 0.0
     retries: int = 0
     position: int = 0
+    """Replies taken so far, where the model is a script."""
 
 
 class AssistantMessage(TextEntry):
@@ -220,27 +223,13 @@ class ToolAsked(TextEntry):
     """The sub-agent that wants it, by its work; empty for the turn itself."""
 
 
-class ToolAnswered(TextEntry):
+class ToolAnswered(TextEntry, Answer, kw_only=True):
     """An answer to a question; the first one on disk holds, whoever gave it.
 
     Its line's channel is the surface that it was given on.
     """
 
     call: str
-    allowed: bool
-    remember: str = ""
-    keep: Literal["", "session", "config"] = ""
-    granted: str = ""
-    """How far a yes reaches that is for more than this once, in the words of the question."""
-    why: str = ""
-    how: str = ""
-    """What a person did: a key, `click`, `button`, what they typed; or which setting said it."""
-    seen: float = 0.0
-    """Seconds for which the question had been in view there."""
-    asked: str = ""
-    """The `ts` of the question that is meant; empty for whichever is open."""
-    stops: bool = False
-    """The turn that asks is to end with it."""
 
     def is_for(self, call: str, since: str) -> bool:
         """Whether it answers the question about a call that was put then."""
@@ -295,24 +284,13 @@ class ToolReturned(TextEntry):
     """Pictures that it gave; the text has a word for each."""
 
 
-class UsageReported(Entry):
+class UsageReported(Entry, AnswerUsage, kw_only=True):
     """What the provider counted and charged for one request beside the conversation.
 
     An answer of the conversation carries its own; before that had a place, this followed it, too.
     """
 
-    call: int
     model: str
-    usage: Usage
-    by: str = "provider"
-    """`provider`, or `us` when it reported nothing and the numbers are our own count."""
-    served: str = ""
-    """The model that really answered, when the provider names another one."""
-    elapsed: float = 0.0
-    first_token: float = 0.0
-    retries: int = 0
-    position: int = 0
-    """Replies taken so far, where the model is a script."""
     purpose: str = ""
     """Empty for the conversation; else what the side call was for."""
 

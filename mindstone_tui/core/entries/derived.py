@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries.base import Entry, Part, Span, TextEntry
+from mindstone_tui.core.entries.base import ByHand, Entry, Part, Span, TextEntry
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.text import one_line
 
@@ -234,7 +234,7 @@ class StandingInstructionOffered(TextEntry):
     """What it was recognised by; a form that was offered and not kept is not offered again."""
 
 
-class RuleSet(TextEntry):
+class RuleSet(TextEntry, ByHand, kw_only=True):
     """A person set a rule; it stands until it is retired."""
 
     number: int
@@ -245,18 +245,12 @@ class RuleSet(TextEntry):
     """What is checked of it, in plain words; empty where nothing can be."""
     source: int = -1
     """The message that it was said in, where it was."""
-    how: str = ""
-    seen: float = 0.0
-    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
-class RuleRetired(Entry):
+class RuleRetired(Entry, ByHand, kw_only=True):
     """A rule stands no longer."""
 
     number: int
-    how: str = ""
-    seen: float = 0.0
-    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
 class RuleFired(Entry):
@@ -290,7 +284,7 @@ class CompactionCertified(Entry):
         return f"{len(self.kept)} of {total} kept{given}{rest}"
 
 
-class OfferAnswered(TextEntry):
+class OfferAnswered(TextEntry, ByHand, kw_only=True):
     """A person kept what was offered, or did not want it kept."""
 
     offer: int
@@ -299,13 +293,10 @@ class OfferAnswered(TextEntry):
     words: str = ""
     """What was offered and is not kept."""
     why: str = ""
-    how: str = ""
-    seen: float = 0.0
-    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
-class SummaryDerived(TextEntry):
-    """A shorter text made from originals. It names them and loses against them."""
+class ShorterText(Part):
+    """A shorter text, and what it was made of."""
 
     strategy: str
     """`conversation_compaction`, `notes`, `tool_result_summary`, `progressive`, `sub_agent`."""
@@ -315,11 +306,17 @@ class SummaryDerived(TextEntry):
     tokens_after: int
     model: str
     """The model that wrote it, or `deterministic`."""
-    state: WindowState | None = None
     level: int = 0
     prompt_version: str = ""
     audit_missed: tuple[str, ...] = ()
+    """What the model's text lost; the text that stands here has it again."""
     fallback: bool = False
+
+
+class SummaryDerived(TextEntry, ShorterText):
+    """A shorter text made from originals. It names them and loses against them."""
+
+    state: WindowState | None = None
 
 
 class NoteTaken(TextEntry):
@@ -347,7 +344,7 @@ BY_CORRECTION: Final = "the correction in line "
 """Who refused a proposal that a person's later words replaced: nobody was asked."""
 
 
-class MemoryDecided(TextEntry):
+class MemoryDecided(TextEntry, ByHand, kw_only=True):
     """A proposal was approved, edited, refused or undone."""
 
     proposal: str
@@ -359,9 +356,6 @@ class MemoryDecided(TextEntry):
     instead: str = ""
     """The words that were proposed, where a person chose others."""
     why: str = ""
-    how: str = ""
-    seen: float = 0.0
-    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
 class CheckpointSaved(Entry):
@@ -396,19 +390,25 @@ class BackfillChecked(Entry):
     unindexed: int
 
 
-class SummaryJudged(Entry):
-    """A model judged what a summary still knows of its originals."""
+class SummaryScore(Part):
+    """How many answers survived in a shorter text."""
 
-    summary: int
-    """The line of the summary."""
     score: float | None
     """None when nothing could be measured."""
     consistent: int = 0
     judged: int = 0
     excluded: int = 0
+    """Questions that the originals do not answer."""
+    why: str = ""
+
+
+class SummaryJudged(Entry, SummaryScore, kw_only=True):
+    """A model judged what a summary still knows of its originals."""
+
+    summary: int
+    """The line of the summary."""
     gate: float = 0.0
     passes: bool = False
-    why: str = ""
     model: str = ""
 
 
@@ -488,15 +488,12 @@ class TodoChanged(TextEntry):
     """`model`, `person` or `plan`."""
 
 
-class PlanChanged(TextEntry):
+class PlanChanged(TextEntry, ByHand, kw_only=True):
     """Planning began, or what became of the plan."""
 
     stage: Literal["planning", "edited", "approved", "refused"]
     steps: tuple[str, ...] = ()
     why: str = ""
-    how: str = ""
-    seen: float = 0.0
-    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
 class JobStarted(TextEntry):

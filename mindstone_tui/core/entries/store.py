@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from mindstone_tui.core.entries.base import Entry, Part, TextEntry, Usage
+from mindstone_tui.core.entries.base import ByHand, Entry, Part, TextEntry, Usage
 
 
 class FileChange(Part):
@@ -138,16 +138,13 @@ class TrustAsked(Entry):
     """Each with its size in bytes."""
 
 
-class ProjectTrusted(TextEntry):
+class ProjectTrusted(TextEntry, ByHand, kw_only=True):
     """A person allowed this folder's instruction files to be read, or refused that."""
 
     folder: str
     files: dict[str, str]
     refused: bool = False
     why: str = ""
-    how: str = ""
-    seen: float = 0.0
-    """What a person did, and for how many seconds they had it in view, as in `tool_answered`."""
 
 
 class CommandRun(TextEntry):

@@ -252,7 +252,8 @@ class HandoffsFeature(features.Feature):
             after = self.context.report().prompt.tokens
             sizes = f"the prompt has {after:,} tokens, before {before:,}"
             taken = outcome.taken if outcome is not None else ()
-            said = "".join(f" {step.why[:1].upper()}{step.why[1:]}." for step in taken if step.why)
+            whys = [step.effect.why for step in taken if step.effect.why]
+            said = "".join(f" {why[:1].upper()}{why[1:]}." for why in whys)
             kept = [
                 f"\nOf what must not be lost: {one.entry.sentence}."
                 for one in certified

@@ -23,6 +23,7 @@ from mindstone_tui.core import bounded_json, entries, errors, values
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import digest, extract, prompts
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
+from mindstone_tui.core.entries import derived
 from mindstone_tui.core.language import intent, sentences
 from mindstone_tui.core.language.clause import content_words, read
 from mindstone_tui.core.language.lists import lists_in, pattern_beside, verb
@@ -423,15 +424,9 @@ LEAST: Final = 3
 UNANSWERABLE: Final = "UNANSWERABLE"
 
 
-class Judged(entries.Part, omit_defaults=False):
-    """How many answers survived; the score is None when nothing was measured."""
+class Judged(derived.SummaryScore, omit_defaults=False):
+    """A score, and which prompts were used for it."""
 
-    score: float | None
-    consistent: int = 0
-    judged: int = 0
-    excluded: int = 0
-    """Questions that the originals do not answer."""
-    why: str = ""
     prompt_versions: tuple[str, ...] = ()
 
     def sentence(self) -> str:

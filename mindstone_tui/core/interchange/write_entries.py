@@ -96,35 +96,30 @@ Index = Callable[[Sequence[Line]], None]
 """Called with the lines of each batch, right after they are on disk."""
 
 
-class Writer:
+class Writer(msgspec.Struct, dict=True, eq=False):
     """Writes what is new of each step, and remembers where it stands."""
 
-    def __init__(
-        self,
-        transcript: Transcript,
-        *,
-        clean: encode.Clean = str,
-        index: Index | None = None,
-        before: ImportedBefore | None = None,
-    ) -> None:
-        self.added = 0
-        self.already_there = 0
-        self.first_turn = 0
-        self.last_turn = 0
-        self.blackened: dict[int, int] = {}
-        """How many places were blacked out, by the line that they stand in."""
-        self._transcript = transcript
-        self._clean = clean
-        self._index = index
-        self._batch: list[Draft] = []
-        self._batch_text = 0
-        self._run = Seen()
-        self._turn = transcript.last_turn
-        self._ts = ""
-        self._touched = False
-        """Whether this import wrote something in the open turn."""
-        self._cut_short = False
-        self._before = before or ImportedBefore(transcript)
+    _transcript: Transcript
+    clean: encode.Clean = str
+    index: Index | None = None
+    before: ImportedBefore | None = None
+    added: int = 0
+    already_there: int = 0
+    first_turn: int = 0
+    last_turn: int = 0
+    blackened: dict[int, int] = {}
+    """How many places were blacked out, by the line that they stand in."""
+    _batch: list[Draft] = []
+    _batch_text: int = 0
+    _run: Seen = msgspec.field(default_factory=Seen)
+    _ts: str = ""
+    _touched: bool = False
+    """Whether this import wrote something in the open turn."""
+    _cut_short: bool = False
+
+    def __post_init__(self) -> None:
+        self._turn = self._transcript.last_turn
+        self._before = self.before or ImportedBefore(self._transcript)
         self.taken_before = self._before.unrecorded
         """Messages that earlier looks wrote without coming to an end."""
         self.described = self._before.described
@@ -188,7 +183,7 @@ class Writer:
     def _has(self, said: Said) -> bool:
         if not self._before.seen:
             return False
-        name = name_of(_message_of(said), said.ts, lambda text: encode.visible(self._clean(text)))
+        name = name_of(_message_of(said), said.ts, lambda text: encode.visible(self.clean(text)))
         return self._before.seen.holds(name)
 
     def _begin_turn(self, *, resumes: bool) -> None:
@@ -215,7 +210,7 @@ class Writer:
 
     def _is_new(self, message: Message, ts: str, *, counts: bool = True) -> bool:
         """Whether neither the transcript nor this file had the message; it is counted."""
-        name = name_of(message, ts, lambda text: encode.visible(self._clean(text)))
+        name = name_of(message, ts, lambda text: encode.visible(self.clean(text)))
         key = self._run.take(name, once=bool(message.source_id))
         is_new = key is not None and key not in self._before.seen
         if counts and message.text != NO_RESULT:
@@ -236,8 +231,8 @@ class Writer:
         self._batch = []
         self._batch_text = 0
         self._count_blackened(written)
-        if self._index is not None:
-            self._index(written)
+        if self.index is not None:
+            self.index(written)
 
     def _count_blackened(self, written: Sequence[Line]) -> None:
         for line in written:

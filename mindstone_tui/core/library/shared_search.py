@@ -7,12 +7,12 @@ shown only if the line that it is said to stand in says it, too.
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.entries import Line, Unknown
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import DamagedTranscript, MindstoneError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
@@ -224,7 +224,9 @@ def _says(line: Line, passage: Passage, shared: passage_store.PassageStore) -> b
     if line.session != passage.session:
         return False
     try:
-        said = passages_of([_whole(line, shared)])
+        key = SessionKey.parse(line.session)
+        whole = encode.put_back(line, lambda digest: shared.blob(key, digest).decode())
+        said = passages_of([whole])
     except DamagedTranscript:
         return False
     return any(
@@ -237,15 +239,3 @@ def _says(line: Line, passage: Passage, shared: passage_store.PassageStore) -> b
         )
         for each in said
     )
-
-
-def _whole(line: Line, shared: passage_store.PassageStore) -> Line:
-    """The line with the texts that are kept beside it."""
-    if not line.blobs or isinstance(line.entry, Unknown):
-        return line
-    fields: dict[str, Any] = msgspec.to_builtins(line.entry)
-    key = SessionKey.parse(line.session)
-    encode.restore(
-        fields, {path: shared.blob(key, blob.sha256).decode() for path, blob in line.blobs.items()}
-    )
-    return msgspec.structs.replace(line, entry=msgspec.convert(fields, type(line.entry)))

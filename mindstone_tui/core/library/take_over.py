@@ -301,48 +301,42 @@ class Cleaner:
         return clean
 
 
-class Importer:
+class Importer(msgspec.Struct, dict=True, eq=False):
     """Imports files into sessions of their own, or into one that is named.
 
     They belong to the `project` if one is given, else to the folder that a file names, if the file
     lies where its program keeps its own.
     """
 
-    def __init__(
-        self,
-        home: Places,
-        settings: Settings,
-        environ: Mapping[str, str],
-        *,
-        origin: str = "auto",
-        project: str = "",
-        progress: Progress = lambda what, done, goal: None,
-        on_busy: Callable[[SessionKey], None] = lambda key: None,
-    ) -> None:
-        self._home = home
-        self._settings = settings
-        self._origin = origin
-        self._trust = describe.Trust(believes=partial(keeps_its_own, environ), folder=project)
-        self._progress = progress
-        self._on_busy = on_busy
-        self._embedder = embedding.open_embedder(settings.recall.embedder)
-        self._clean = Cleaner(environ)
-        self._lease: Lease | None = None
-        self._uptake: _Uptake | None = None
-        self._others: SideBySide | None = None
-        self.taken: list[SessionPlaces] = []
-        """Sessions that were written to; words find all of them, and vectors can be made."""
+    _home: Places
+    _settings: Settings
+    _environ: Mapping[str, str]
+    origin: str = "auto"
+    project: str = ""
+    progress: Progress = lambda what, done, goal: None
+    on_busy: Callable[[SessionKey], None] = lambda key: None
+    taken: list[SessionPlaces] = []
+    """Sessions that were written to; words find all of them, and vectors can be made."""
+    _lease: Lease | None = None
+    _uptake: _Uptake | None = None
+    _others: SideBySide | None = None
+
+    def __post_init__(self) -> None:
+        believes = partial(keeps_its_own, self._environ)
+        self._trust = describe.Trust(believes=believes, folder=self.project)
+        self._embedder = embedding.open_embedder(self._settings.recall.embedder)
+        self._clean = Cleaner(self._environ)
 
     def take(self, file: Path, key: SessionKey | None, label: str) -> Iterator[ImportReport]:
         """Import one file, into one session or one for each conversation in it."""
         if self._others is not None:
             yield from self._told(self._others.taken(file))
-            self._progress("files", self._others.done, self._others.files)
+            self.progress("files", self._others.done, self._others.files)
             return
         expected = _records_in(file)
 
         def progress(read: int, added: int) -> None:
-            self._progress(label, read, expected)
+            self.progress(label, read, expected)
 
         how: HowTakenOver = {"clean": self._clean, "progress": progress, "trust": self._trust}
         reports = self._into(file, key, how) if key else self._each(file, how)
@@ -365,7 +359,7 @@ class Importer:
         from mindstone_tui.core.library.side_by_side import SideBySide, in_groups, worth_it
 
         if processes := worth_it(files) if processes is None else processes:
-            others = SideBySide(self._take_there, in_groups(files, self._origin), processes)
+            others = SideBySide(self._take_there, in_groups(files, self.origin), processes)
             with contextlib.closing(others) as self._others:
                 yield
             self._others = None
@@ -374,7 +368,7 @@ class Importer:
 
     def _take_there(self, file: Path) -> Iterator[ImportReport]:
         """The same as `take`, in a process that has no screen."""
-        self._others, self._progress = None, lambda what, done, goal: None
+        self._others, self.progress = None, lambda what, done, goal: None
         return self.take(file, None, "")
 
     def _told(self, taken: TakenFile) -> Iterator[ImportReport]:
@@ -387,12 +381,12 @@ class Importer:
             raise taken.error
 
     def _each(self, file: Path, how: HowTakenOver) -> Iterator[ImportReport]:
-        return import_each(file, self._open, self._follow, format=self._origin, **how)
+        return import_each(file, self._open, self._follow, format=self.origin, **how)
 
     def _into(self, file: Path, key: SessionKey, how: HowTakenOver) -> Iterator[ImportReport]:
         with contextlib.closing(self._open(key)) as transcript:
             how["index"] = self._follow(transcript)
-            yield import_file(file, transcript, format=self._origin, **how)
+            yield import_file(file, transcript, format=self.origin, **how)
 
     def _open(self, key: SessionKey) -> Transcript:
         """The session to write to, with the right to do so; others wait, and so do we."""
@@ -416,7 +410,7 @@ class Importer:
         if not lease.try_take():
             import asyncio  # seldom needed, and takes long to load
 
-            asyncio.run(lease.take(wait=True, on_wait=lambda: self._on_busy(lease.key)))
+            asyncio.run(lease.take(wait=True, on_wait=lambda: self.on_busy(lease.key)))
 
     def _follow(self, transcript: Transcript) -> write_entries.Index:
         """What takes in the lines of a session as they are written."""
@@ -426,7 +420,7 @@ class Importer:
     def _finish(self, uptake: _Uptake, report: ImportReport) -> None:
         """Make it findable, then record which part of it is in the window."""
         own = uptake.transcript.places
-        uptake.make_findable(self._progress)
+        uptake.make_findable(self.progress)
         if report.added:
             plan_imported_window(uptake.transcript, self._settings, uptake.index, uptake.past)
         self.taken.append(own)

@@ -350,26 +350,21 @@ class _Active(msgspec.Struct):
     retry: float = 0.0
 
 
-class FolderWatch:
+class FolderWatch(msgspec.Struct, dict=True, eq=False):
     """Follows folders, and files that it is told of; one step at a time."""
 
-    def __init__(
-        self,
-        home: Places,
-        settings: Settings,
-        environ: Mapping[str, str],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._home = home
-        self._settings = settings
-        self._environ = environ
-        self._clock = clock
-        self._live = LiveImports(home, settings, environ)
-        self._known = _stored(home)
-        self._active: dict[Path, _Active] = {}
-        self._looked = self._kept = -_ALL_EVERY
-        self._dirty = False
+    _home: Places
+    _settings: Settings
+    _environ: Mapping[str, str]
+    clock: Callable[[], float] = time.monotonic
+    _active: dict[Path, _Active] = {}
+    _looked: float = -_ALL_EVERY
+    _kept: float = -_ALL_EVERY
+    _dirty: bool = False
+
+    def __post_init__(self) -> None:
+        self._live = LiveImports(self._home, self._settings, self._environ)
+        self._known = _stored(self._home)
         for path, seen in self._known.files.items():
             if not seen.closed:
                 self._active[Path(path)] = _Active(seen, settled=False)
@@ -380,7 +375,7 @@ class FolderWatch:
 
     def step(self, *, folders: bool = True) -> list[TakenMessages]:
         """One look at whatever may have changed: in all folders, or what it was told of."""
-        now = self._clock()
+        now = self.clock()
         if folders and now - self._looked >= _ALL_EVERY:
             self._looked = now
             self._look_everywhere(now)
@@ -392,8 +387,8 @@ class FolderWatch:
     def take(self, file: Path, *, settled: bool, folder: str = "") -> TakenMessages | None:
         """Look at one file now, because a program that runs in this folder says that it changed."""
         self._live.of(file).folder = folder
-        active = self._active.setdefault(file, _Active(changed=self._clock()))
-        return self._take(file, active, self._clock(), settled=settled)
+        active = self._active.setdefault(file, _Active(changed=self.clock()))
+        return self._take(file, active, self.clock(), settled=settled)
 
     def end(self, file: Path) -> TakenMessages | None:
         """The program is done with a file: take the rest and close it."""
@@ -401,7 +396,7 @@ class FolderWatch:
 
     def keep(self) -> None:
         """Remember on disk what was taken, where somebody wanted folders followed."""
-        self._dirty, self._kept = False, self._clock()
+        self._dirty, self._kept = False, self.clock()
         if not state_file(self._home).exists():
             return  # nobody began: a file without what lay there would make all of it new
         with contextlib.suppress(MindstoneError, OSError):
@@ -459,9 +454,9 @@ class FolderWatch:
         if is_new is None:
             self._drop(file)
             return None
-        with self._forgiving(file, active, self._clock()):
+        with self._forgiving(file, active, self.clock()):
             if (added := live.close()) is None:
-                active.retry = self._clock() + self._settings.attach.settle
+                active.retry = self.clock() + self._settings.attach.settle
                 return None
             is_new.closed = True
             self._remember(file, is_new)

@@ -222,27 +222,23 @@ def _signals(item: Candidate, weights: tuned.Weights) -> tuple[float, float, flo
     )
 
 
-class _Surroundings:
+class _Surroundings(msgspec.Struct, dict=True, eq=False):
     """What a passage gains by where it stands, who said it and what it is; its text is not read."""
 
-    def __init__(
-        self,
-        question: Question,
-        candidates: Sequence[Candidate],
-        pinned_turns: Collection[int],
-        weights: tuned.Weights,
-    ) -> None:
-        self._question = question
-        self._pinned_turns = pinned_turns
-        self._weights = weights
-        self._own: dict[int, float] = {}
-        self._sittings: dict[int, float] = {}
-        self._by_first: dict[int, _Message] = {}
-        for item in candidates:
+    _question: Question
+    _candidates: Sequence[Candidate]
+    _pinned_turns: Collection[int]
+    _weights: tuned.Weights
+    _own: dict[int, float] = {}
+    _sittings: dict[int, float] = {}
+    _by_first: dict[int, _Message] = {}
+    _known: dict[int, tuple[float, float, float, float, float]] = {}
+
+    def __post_init__(self) -> None:
+        for item in self._candidates:
             self._take_in(item)
         self._by_last = {each.last: each for each in self._by_first.values()}
-        self._known: dict[int, tuple[float, float, float, float, float]] = {}
-        self._named = named_speakers(question, (item.passage for item in candidates))
+        self._named = named_speakers(self._question, (item.passage for item in self._candidates))
 
     def _take_in(self, item: Candidate) -> None:
         """Let a candidate count in its sitting and in its message."""

@@ -23,7 +23,7 @@ from mindstone_tui.core.events.from_entry import Announcer
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION, import_sample
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.replay.in_memory import InMemoryTranscript
-from mindstone_tui.core.replay.survey import Kind, Landmark, Survey, survey
+from mindstone_tui.core.replay.survey import Kind, Landmark, survey
 from mindstone_tui.core.transcript import Damaged, History
 
 if TYPE_CHECKING:
@@ -73,36 +73,27 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     at_end: bool
 
 
-class Replay:
+class Replay(msgspec.Struct, dict=True, eq=False):
     """A recording; see `events.Conversation` for the contract."""
 
-    def __init__(
-        self,
-        history: History,
-        settings: Settings,
-        *,
-        note: str = "",
-        speed: float = 1.0,
-        playing: bool = True,
-        stays: bool = True,
-        reports: bool = True,
-    ) -> None:
-        self.survey: Survey = survey(history)
-        self._history = history
-        self._settings = settings
-        self._note = note or "A recording: nothing is sent, run or written."
-        self._reports = reports
-        self._stays = stays
-        self._announcer = Announcer()
-        self._asides: list[ev.AnyEvent] = []
-        self._changed = asyncio.Event()
-        self._next = 0
-        self._line: Line | None = None
-        self._playing = playing
-        self._speed = speed
-        self._goal: int | None = None
-        self._jump: int | None = None
-        self._closing = False
+    _history: History
+    _settings: Settings
+    note: str = ""
+    speed: float = 1.0
+    playing: bool = True
+    stays: bool = True
+    reports: bool = True
+    _announcer: Announcer = msgspec.field(default_factory=Announcer)
+    _asides: list[ev.AnyEvent] = []
+    _changed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
+    _next: int = 0
+    _line: Line | None = None
+    _goal: int | None = None
+    _jump: int | None = None
+    _closing: bool = False
+
+    def __post_init__(self) -> None:
+        self.survey = survey(self._history)
 
     @property
     def position(self) -> Position:
@@ -112,8 +103,8 @@ class Replay:
             turn=self._line.turn if self._line else 0,
             turns=self.survey.turns,
             ts=self._line.ts if self._line else "",
-            playing=self._playing,
-            speed=self._speed,
+            playing=self.playing,
+            speed=self.speed,
             at_end=self._next > self.survey.last,
         )
 
@@ -123,23 +114,23 @@ class Replay:
         """Go on; from the beginning when it was at the end."""
         if self.position.at_end:
             self._jump = 0
-        self._playing = True
+        self.playing = True
         self._changed.set()
 
     def pause(self) -> None:
         """Stop after this event."""
-        self._playing = False
+        self.playing = False
         self._goal = None
         self._changed.set()
 
     def set_speed(self, speed: float) -> None:
         """How many times as fast as normal; 0 does not wait at all."""
-        self._speed = max(speed, 0.0)
+        self.speed = max(speed, 0.0)
         self._changed.set()
 
     def step(self, kind: Kind) -> bool:
         """Tell everything up to the next mark of a kind, then pause; False when there is none."""
-        self._playing = False
+        self.playing = False
         mark = self.survey.after(self._next - 1, kind)
         self._goal = mark.seq if mark else self.survey.last
         if mark is not None and kind == "turn":
@@ -197,11 +188,11 @@ class Replay:
                 async for event in self._arrive(self._jump):
                     yield event
             elif self._next > self.survey.last:
-                if not self._stays:
+                if not self.stays:
                     break
-                self._playing, self._goal = False, None
+                self.playing, self._goal = False, None
                 await self._changed.wait()
-            elif self._playing or self._goal is not None:
+            elif self.playing or self._goal is not None:
                 async for event in self._tell_next():
                     yield event
             else:
@@ -250,7 +241,7 @@ class Replay:
         return ev.SessionReady(
             session=str(self._history.places.key),
             model=self.survey.model,
-            note=self._note,
+            note=self.note or "A recording: nothing is sent, run or written.",
             turns=self.survey.turns,
             entries=self.survey.last + 1,
         )
@@ -261,7 +252,7 @@ class Replay:
         self._next += 1
         rushing = self._goal is not None
         for event in self._announcer.events_of(line):
-            for piece in [event] if rushing or not self._speed else pieces(event):
+            for piece in [event] if rushing or not self.speed else pieces(event):
                 yield piece
                 if not rushing:
                     await self._pause(piece)
@@ -307,7 +298,7 @@ class Replay:
     async def _reported(self, line: Line) -> AsyncIterator[ev.AnyEvent]:
         """The window as it was when a request was planned; nothing for every other line."""
         plan = line.entry
-        if not self._reports or not isinstance(plan, window.PromptPlanned) or plan.purpose:
+        if not self.reports or not isinstance(plan, window.PromptPlanned) or plan.purpose:
             return
         try:
             report = await asyncio.to_thread(report_at, self._history, self._settings, line)
@@ -318,8 +309,8 @@ class Replay:
 
     async def _pause(self, event: ev.AnyEvent) -> None:
         """Wait as long as an event deserves, or until somebody does something."""
-        seconds = _PAUSES.get(type(event), 0.0) / self._speed if self._speed else 0.0
-        wanted_elsewhere = self._closing or self._jump is not None or not self._playing
+        seconds = _PAUSES.get(type(event), 0.0) / self.speed if self.speed else 0.0
+        wanted_elsewhere = self._closing or self._jump is not None or not self.playing
         if not seconds or wanted_elsewhere:
             await asyncio.sleep(0)
             return

@@ -216,39 +216,36 @@ async def _at_once(ensure: Ensure, units: Sequence[ExchangeLines]) -> Mapping[in
     return ensure(units)
 
 
-class Rehearsal:
+class Rehearsal(msgspec.Struct, dict=True, eq=False):
     """A rehearsal, while it is held and after; `sketch` is the session as it would have been."""
 
-    def __init__(
-        self,
-        source: transcript.History,
-        settings: Settings,
-        options: RehearsalOptions,
-        references: Mapping[int, tuple[Reference, ...]],
-    ) -> None:
-        self.resolved: list[Resolved] = []
-        self.refused: list[str] = []
-        """Requests that could not have been sent, and why."""
-        self.sketch = InMemoryTranscript(source.places)
-        self.recollection = Recollection(settings.recall, options.embedder)
+    _source: transcript.History
+    _settings: Settings
+    _options: RehearsalOptions
+    _references: Mapping[int, tuple[Reference, ...]]
+    resolved: list[Resolved] = []
+    refused: list[str] = []
+    """Requests that could not have been sent, and why."""
+    _model: str = UNNAMED
+    _planned: window.PromptPlanned | None = None
+    """The request that was really sent next."""
+    _tail: tuple[int, ...] = ()
+    _number: int = 0
+    _learned: int = 0
+
+    def __post_init__(self) -> None:
+        options = self._options
+        self.sketch = InMemoryTranscript(self._source.places)
+        self.recollection = Recollection(self._settings.recall, options.embedder)
         self.window = LiveWindow(
             self.sketch,
             self.sketch.history(),
-            settings,
+            self._settings,
             indexer=self.recollection,
             counters=options.counters,
             calibration=Calibration(),
             off_loop=_at_once,
         )
-        self._settings = settings
-        self._options = options
-        self._references = references
-        self._model = UNNAMED
-        self._planned: window.PromptPlanned | None = None
-        """The request that was really sent next."""
-        self._tail: tuple[int, ...] = ()
-        self._number = 0
-        self._learned = 0
         self._count = options.counters(options.model).text
         continuing = Continuing(self.sketch, self.window, self._count)
         summarizer = summaries.Summarizer(

@@ -314,7 +314,7 @@ class _Assembly:
     @cached_property
     def services(self) -> SessionServices:
         """The session as a whole."""
-        services = SessionServices(
+        return SessionServices(
             self.opening,
             self.context,
             history=self.history,
@@ -323,6 +323,5 @@ class _Assembly:
             tools=self.tools,
             project=self.project,
             store=self._store,
+            unheeded=self.unheeded,
         )
-        services.unheeded = self.unheeded
-        return services

@@ -43,23 +43,23 @@ class AnswerSoFar(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=T
     """Where in the answer the piece begins."""
 
 
-class DraftWriter:
+class DraftWriter(msgspec.Struct, eq=False):
     """Keeps the file for the turns of one session; whatever fails, the turn goes on."""
 
-    def __init__(
-        self, path: Path, clean: Callable[[str], str], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._path = path
-        self._clean = clean
-        self._clock = clock
-        self._turn = self._call = 0
-        self._text = ""
-        self._whole = self._shown = 0
-        """How far the text consists of whole words, and how far it was passed on."""
-        self._due = 0.0
-        self._written = False
-        self._file = ""
-        """What the file says of this call's answer."""
+    _path: Path
+    _clean: Callable[[str], str]
+    _clock: Callable[[], float] = time.monotonic
+    _turn: int = 0
+    _call: int = 0
+    _text: str = ""
+    _whole: int = 0
+    """How far the text consists of whole words."""
+    _shown: int = 0
+    """How far it was passed on."""
+    _due: float = 0.0
+    _written: bool = False
+    _file: str = ""
+    """What the file says of this call's answer."""
 
     def pass_on(self, event: events.AnyEvent) -> tuple[events.AnyEvent, ...]:
         """Take an event of the session's own turn in; returns what may be shown by now."""

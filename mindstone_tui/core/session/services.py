@@ -59,60 +59,52 @@ POLICY_CHOICES: Final[Mapping[str, str]] = {
 """In which order exchanges leave, when to choose it, and what may be missed. None costs a call."""
 
 
-class SessionServices:
+class SessionServices(msgspec.Struct, dict=True, eq=False):
     """One session's parts, and the chores around a turn; features and surfaces use it."""
 
-    def __init__(
-        self,
-        opening: Opening,
-        context: TurnContext,
-        *,
-        history: History,
-        recall: SessionRecall,
-        models: SessionModels,
-        tools: ToolRegistry,
-        project: Project,
-        store: history_store.HistoryStore | None,
-    ) -> None:
-        self.opening = opening
-        self.context = context
-        self.home = opening.places
-        self.places = opening.places.session(opening.key)
-        self.key = opening.key
-        self.cwd = opening.cwd
-        self.history = history
-        self.past = memories.RecentHistory(context.transcript)
-        self.recall = recall
-        self.models = models
-        self.tools = tools
-        self.project = project
-        self.store = store
-        """The server that keeps this history; None where the files do."""
-        self.greeting = ""
-        """What a person must know about this session before the first message."""
-        self.unheeded = ""
-        """What the project's settings asked for and did not get, in a sentence."""
-        self.on_vectors: Callable[[int], None] = lambda by_words: None
-        """Hears how many passages are found by words only so far, while vectors are made."""
-        self.answer: Callable[[events.Answer | None, str], list[open_questions.OpenQuestion]]
-        self.answer = lambda answer, mark: []
-        """Answers what another program's turn waits with; the session's own, once there is one."""
-        self._tidying: asyncio.Task[None] | None = None
-        self._told: set[str] = set()
-        self._rescue_folder: Path | None = None
+    opening: Opening
+    context: TurnContext
+    history: History
+    recall: SessionRecall
+    models: SessionModels
+    tools: ToolRegistry
+    project: Project
+    store: history_store.HistoryStore | None
+    """The server that keeps this history; None where the files do."""
+    unheeded: str = ""
+    """What the project's settings asked for and did not get, in a sentence."""
+    greeting: str = ""
+    """What a person must know about this session before the first message."""
+    on_vectors: Callable[[int], None] = lambda by_words: None
+    """Hears how many passages are found by words only so far, while vectors are made."""
+    answer: Callable[[events.Answer | None, str], list[open_questions.OpenQuestion]] = (
+        lambda answer, mark: []
+    )
+    """Answers what another program's turn waits with; the session's own, once there is one."""
+    _tidying: asyncio.Task[None] | None = None
+    _told: set[str] = set()
+    _rescue_folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        self.home = self.opening.places
+        self.key = self.opening.key
+        self.places = self.home.session(self.key)
+        self.cwd = self.opening.cwd
+        self.past = memories.RecentHistory(self.context.transcript)
         kinds, left_out = load_features()
-        self.features = Features(self, (*kinds, *opening.features), left_out)
-        tools.add(in_order(self.features.collect(lambda feature: feature.tools())))
-        context.services = TurnServices(
+        self.features = Features(self, (*kinds, *self.opening.features), left_out)
+        self.tools.add(in_order(self.features.collect(lambda feature: feature.tools())))
+        self.context.services = TurnServices(
             make_ready=self._make_ready,
             system_prompt=self._system_prompt,
             heard=self._heard,
             bring=self._bring,
-            recalls=lambda: recall.on,
+            recalls=lambda: self.recall.on,
             panel=lambda: self.features.collect(lambda feature: feature.panel()),
             sampling=self._sampling,
         )
-        context.window.room_maker = hooks.announced_first(context.hooks, self.modes.make_room)
+        makes_room = hooks.announced_first(self.context.hooks, self.modes.make_room)
+        self.context.window.room_maker = makes_room
 
     # What commands ask for
 

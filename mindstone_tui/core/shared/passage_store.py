@@ -6,7 +6,8 @@ machine that asked, which ranks it as it ranks its own.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -89,6 +90,7 @@ class PassageStore:
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
+        self._ask = partial(store.ask, make=False)
         self._owner = store.owner
         self._meaning: bool | None = None
 
@@ -110,9 +112,9 @@ class PassageStore:
         """Whether there is a vector of this model that a question may be compared with."""
         if not self.has_meaning:
             return False
-        rows = self._all(
+        rows = self._ask(
             "select exists (select from mindstone.meaning where owner = %s and model = %s)",
-            (self._owner, model),
+            *(self._owner, model),
         )
         return bool(rows[0][0])
 
@@ -120,82 +122,77 @@ class PassageStore:
 
     def marks(self) -> dict[SessionKey, SearchMark]:
         """How far search has come, by session."""
-        rows = self._all(
+        rows = self._ask(
             "select s.key, d.seq, d.chunking from mindstone.searched d "
             "join mindstone.session s on s.id = d.session where d.owner = %s",
-            (self._owner,),
+            self._owner,
         )
         return {SessionKey.parse(key): SearchMark(seq, chunking) for key, seq, chunking in rows}
 
     def mark(self, key: SessionKey) -> SearchMark:
         """How far search has come in one session."""
-        rows = self._all(
-            "select seq, chunking from mindstone.searched where session = %s", (self._number(key),)
-        )
+        rows = self._ask("select seq, chunking from mindstone.searched where session = %s", of=key)
         return SearchMark(*rows[0]) if rows else SearchMark()
 
     def start_over(self, key: SessionKey, chunking: int) -> None:
         """Forget passages that were cut in an older way."""
-        self._all("select mindstone.search_anew(%s, %s)", (self._number(key), chunking))
+        self._ask("select mindstone.search_anew(%s, %s)", chunking, of=key)
 
     def add(
         self, key: SessionKey, after: SearchMark, through: Head, passages: Sequence[KeptPassage]
     ) -> bool:
         """Keep the passages up to a line; False when another machine was quicker."""
-        rows = self._all(
+        rows = self._ask(
             "select mindstone.add_passages(%s, %s, %s, %s, %s, %s::bigint[], %s::float8[], "
             "%s::text[], %s::int[], %s::boolean[], %s::int[], %s::text[], %b::bytea[])",
-            (
-                *(self._number(key), after.chunking, after.seq, through.seq, through.hash),
-                [each.seq for each in passages],
-                [each.at for each in passages],
-                [each.kind for each in passages],
-                [each.sitting for each in passages],
-                [each.wanted for each in passages],
-                [len(each.stems) for each in passages],
-                [" ".join(_kept_stems(each.stems)) for each in passages],
-                [each.body for each in passages],
-            ),
+            *(after.chunking, after.seq, through.seq, through.hash),
+            [each.seq for each in passages],
+            [each.at for each in passages],
+            [each.kind for each in passages],
+            [each.sitting for each in passages],
+            [each.wanted for each in passages],
+            [len(each.stems) for each in passages],
+            [" ".join(_kept_stems(each.stems)) for each in passages],
+            [each.body for each in passages],
+            of=key,
         )
         return bool(rows[0][0])
 
     def without_meaning(self, key: SessionKey, model: str, most: int) -> list[tuple[int, bytes]]:
         """Passages that have no vector of this model: place and body."""
-        return self._all(
-            "select place, body from mindstone.without_meaning(%s, %s, %s)",
-            (self._number(key), model, most),
+        return self._ask(
+            "select place, body from mindstone.without_meaning(%s, %s, %s)", model, most, of=key
         )
 
     def keep_meaning(self, key: SessionKey, model: str, made: Sequence[KeptMeaning]) -> None:
         """Keep vectors of passages that are there."""
-        self._all(
+        self._ask(
             "select mindstone.keep_meaning(%s, %s, %s::int[], %s::text[], %b::bytea[], "
             "%b::bytea[])",
-            (
-                *(self._number(key), model),
-                [each.place for each in made],
-                [_as_text(each.numbers) for each in made],
-                [each.tokens for each in made],
-                [each.spread for each in made],
-            ),
+            model,
+            [each.place for each in made],
+            [_as_text(each.numbers) for each in made],
+            [each.tokens for each in made],
+            [each.spread for each in made],
+            of=key,
         )
 
     # What comes out
 
     def size(self) -> int:
         """How many passages there are to find."""
-        rows = self._all(
+        rows = self._ask(
             "select coalesce(sum(passages), 0) from mindstone.searched where owner = %s",
-            (self._owner,),
+            self._owner,
         )
         return int(rows[0][0])
 
     def counts(self, stems: Sequence[str], most: int) -> dict[str, int]:
         """In how many passages each stem stands; counting ends at `most`."""
         return dict(
-            self._all(
+            self._ask(
                 "select stem, passages from mindstone.count_stems(%s, %s, %s)",
-                (self._owner, _kept_stems(stems), most),
+                *(self._owner, _kept_stems(stems), most),
             )
         )
 
@@ -203,32 +200,32 @@ class PassageStore:
         """The passages with the most of what is rare."""
         if not (stems := _kept_stems(rarity)):
             return []
-        return self._all(
+        return self._ask(
             "select session, place from mindstone.find_by_words(%s, %s, %s::float8[], %s::text[], "
             "%s, %s, %s::text[], %s)",
-            (
-                *(self._owner, stems, [rarity[stem] for stem in stems]),
-                *bounds.as_parameters(),
-                most,
-            ),
+            *(self._owner, stems, [rarity[stem] for stem in stems]),
+            *bounds.as_parameters(),
+            most,
         )
 
     def by_meaning(
         self, model: str, asked: Sequence[float], bounds: SearchBounds, most: int
     ) -> list[Place]:
         """The nearest passages, best first."""
-        return self._all(
+        return self._ask(
             "select session, place from mindstone.find_by_meaning(%s, %s, %s, %s, %s::text[], "
             "%s, %s, %s::text[], %s)",
-            (*(self._owner, model, len(asked), _as_text(asked)), *bounds.as_parameters(), most),
+            *(self._owner, model, len(asked), _as_text(asked)),
+            *bounds.as_parameters(),
+            most,
         )
 
     def read(self, places: Collection[Place]) -> list[FoundPassage]:
         """Passages by their places; a place where none is has none."""
-        rows = self._all(
+        rows = self._ask(
             "select session, place, key, sitting, passages, body from "
             "mindstone.read_passages(%s, %s::bigint[], %s::int[])",
-            (self._owner, *_apart(places)),
+            *(self._owner, *_apart(places)),
         )
         return [FoundPassage(*row) for row in rows]
 
@@ -236,35 +233,36 @@ class PassageStore:
         self, model: str, asked: Sequence[float], places: Collection[Place]
     ) -> dict[Place, tuple[float, bytes]]:
         """Cosine and tokens of those that have a vector of this model."""
-        rows = self._all(
+        rows = self._ask(
             "select session, place, cosine, tokens from "
             "mindstone.read_meaning(%s, %s, %s, %s::bigint[], %s::int[])",
-            (self._owner, model, _as_text(asked), *_apart(places)),
+            *(self._owner, model, _as_text(asked), *_apart(places)),
         )
         return {(session, place): (cosine, tokens) for session, place, cosine, tokens in rows}
 
     def sample(self, model: str, asked: Sequence[float], most: int) -> list[tuple[float, bytes]]:
         """Cosines and tokens of some passages, evenly spread: what is usual here."""
-        return self._all(
+        return self._ask(
             "select cosine, tokens from mindstone.sample_meaning(%s, %s, %s, %s)",
-            (self._owner, model, _as_text(asked), most),
+            *(self._owner, model, _as_text(asked), most),
         )
 
     def lines(self, key: SessionKey, seqs: Collection[int]) -> dict[int, bytes]:
         """Lines of a history, as they are kept."""
-        rows = self._all(
+        rows = self._ask(
             "select seq, line from mindstone.entry where session = %s and seq = any(%s)",
-            (self._number(key), sorted(seqs)),
+            sorted(seqs),
+            of=key,
         )
         return dict(rows)
 
     def rewinds(self, key: SessionKey) -> Rewinds:
         """What of a history was taken back."""
-        rows = self._all(
+        rows = self._ask(
             "select line from mindstone.entry where session = %s and ("
             'position(\'"kind":"rewound"\'::bytea in line) > 0 '
             'or position(\'"kind":"restored"\'::bytea in line) > 0)',
-            (self._number(key),),
+            of=key,
         )
         lines = (read_line(raw, 0) for (raw,) in rows)
         return Rewinds(line for line in lines if isinstance(line, Line))
@@ -272,14 +270,6 @@ class PassageStore:
     def blob(self, key: SessionKey, digest: str) -> bytes:
         """Bytes that are kept beside a history."""
         return self._store.blob(key, digest)
-
-    def _number(self, key: SessionKey) -> int:
-        with self._store.talk() as connection:
-            return self._store.number(connection, key, make=False)
-
-    def _all(self, statement: str, parameters: tuple[object, ...]) -> list[Any]:
-        with self._store.talk() as connection:
-            return connection.cursor(binary=True).execute(statement, parameters).fetchall()
 
 
 def uncovered(

@@ -200,17 +200,16 @@ class PostgresStore:
 
     def sessions(self) -> list[StoredSession]:
         """Every session of this owner that has a line."""
-        with self.talk() as connection:
-            rows = connection.execute(
-                f"{_SESSION} and head_seq >= 0 order by key", (self._owner,)
-            ).fetchall()
-        return [_stored(row) for row in rows]
+        return [_stored(it) for it in self._owned(f"{_SESSION} and head_seq >= 0 order by key")]
 
     def find(self, key: SessionKey) -> StoredSession | None:
         """One of them; one without a line counts as none."""
-        with self.talk() as connection:
-            row = connection.execute(f"{_SESSION} and key = %s", (self._owner, str(key))).fetchone()
-        return _stored(row) if row is not None and row[1] >= 0 else None
+        rows = self._owned(f"{_SESSION} and head_seq >= 0 and key = %s", str(key))
+        return _stored(rows[0]) if rows else None
+
+    def _owned(self, statement: str, *parameters: object) -> list[Any]:
+        with self.talk():  # which knows the owner once it has a connection
+            return self.ask(statement, self._owner, *parameters)
 
     def append(
         self, key: SessionKey, lines: Sequence[bytes], after: Head, grant: Grant | None = None
@@ -229,14 +228,13 @@ class PostgresStore:
     def read(self, key: SessionKey, first: int = 0, last: int | None = None) -> Iterator[bytes]:
         """Page by page, so that no long history is held in memory."""
         while last is None or first <= last:
-            with self.talk() as connection:
-                number = self.number(connection, key, make=False)
-                cursor = connection.cursor(binary=True)
-                rows = cursor.execute(
-                    "select line from mindstone.entry where session = %s and seq >= %s and "
-                    "seq <= %s order by seq limit %s",
-                    (number, first, 2**62 if last is None else last, _PAGE),
-                ).fetchall()
+            rows = self.ask(
+                "select line from mindstone.entry where session = %s and seq >= %s and "
+                "seq <= %s order by seq limit %s",
+                *(first, 2**62 if last is None else last, _PAGE),
+                of=key,
+                make=False,
+            )
             yield from (row[0] for row in rows)
             if len(rows) < _PAGE:
                 return
@@ -262,62 +260,40 @@ class PostgresStore:
 
     def take(self, key: SessionKey, holder: str, seconds: float) -> Grant | None:
         """Raise the epoch if nobody has a lease that still runs."""
-        with self.talk() as connection:
-            row = connection.execute(
-                "select mindstone.take_lease(%s, %s, %s)",
-                (self.number(connection, key), holder, seconds),
-            ).fetchone()
-        if row is None or row[0] is None:
-            return None
-        return Grant(holder=holder, epoch=row[0], seconds=seconds)
+        ((epoch,),) = self.ask("select mindstone.take_lease(%s, %s, %s)", holder, seconds, of=key)
+        return None if epoch is None else Grant(holder=holder, epoch=epoch, seconds=seconds)
 
     def renew(self, key: SessionKey, grant: Grant) -> bool:
         """Move its end on."""
-        with self.talk() as connection:
-            row = connection.execute(
-                "select mindstone.renew_lease(%s, %s, %s, %s)",
-                (self.number(connection, key), grant.holder, grant.epoch, grant.seconds),
-            ).fetchone()
-        return bool(row and row[0])
+        held = (grant.holder, grant.epoch, grant.seconds)
+        return bool(self.ask("select mindstone.renew_lease(%s, %s, %s, %s)", *held, of=key)[0][0])
 
     def give_back(self, key: SessionKey, grant: Grant) -> None:
         """End it."""
-        with self.talk() as connection:
-            connection.execute(
-                "select mindstone.return_lease(%s, %s, %s)",
-                (self.number(connection, key), grant.holder, grant.epoch),
-            )
+        self.ask("select mindstone.return_lease(%s, %s, %s)", grant.holder, grant.epoch, of=key)
 
     def missing_blobs(self, key: SessionKey, digests: Collection[str]) -> set[str]:
         """Those that are not among the session's."""
-        with self.talk() as connection:
-            rows = connection.execute(
-                "select encode(sha256, 'hex') from mindstone.blob where session = %s and "
-                "sha256 = any(%b)",
-                (self.number(connection, key), [bytes.fromhex(each) for each in digests]),
-            ).fetchall()
-        return set(digests) - {row[0] for row in rows}
+        kept = self.ask(
+            "select sha256 from mindstone.blob where session = %s and sha256 = any(%b)",
+            [bytes.fromhex(each) for each in digests],
+            of=key,
+        )
+        return set(digests) - {digest.hex() for (digest,) in kept}
 
     def keep_blob(self, key: SessionKey, data: bytes) -> str:
         """Send it; the server makes the hash itself."""
-        with self.talk() as connection:
-            connection.execute(
-                "select mindstone.keep_blob(%s, %b)", (self.number(connection, key), data)
-            )
+        self.ask("select mindstone.keep_blob(%s, %b)", data, of=key)
         return hashlib.sha256(data).hexdigest()
 
     def blob(self, key: SessionKey, digest: str) -> bytes:
         """Fetch it, and look whether it is what was kept."""
-        with self.talk() as connection:
-            row = (
-                connection.cursor(binary=True)
-                .execute(
-                    "select data from mindstone.blob where session = %s and sha256 = %b",
-                    (self.number(connection, key), bytes.fromhex(digest)),
-                )
-                .fetchone()
-            )
-        data: bytes = row[0] if row is not None else b""
+        rows = self.ask(
+            "select data from mindstone.blob where session = %s and sha256 = %b",
+            bytes.fromhex(digest),
+            of=key,
+        )
+        data: bytes = rows[0][0] if rows else b""
         if hashlib.sha256(data).hexdigest() != digest:
             raise errors.PlaceError(
                 f"The blob {digest[:12]}… is not on the history server.",
@@ -398,6 +374,15 @@ class PostgresStore:
                 return -1
             self._ids[key] = row[0]
         return self._ids[key]
+
+    def ask(
+        self, statement: str, *parameters: object, of: SessionKey | None = None, make: bool = True
+    ) -> list[Any]:
+        """The rows of one statement; its first parameter is the number of the session, if named."""
+        with self.talk() as connection:
+            number = () if of is None else (self.number(connection, of, make=make),)
+            cursor = connection.cursor(binary=True)
+            return cursor.execute(statement, (*number, *parameters)).fetchall()
 
     @contextlib.contextmanager
     def talk(self, patience: float = 0.0) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:

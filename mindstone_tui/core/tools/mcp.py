@@ -237,37 +237,31 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """Tools that cannot be used at all, with the reason."""
 
 
-class McpServer:
+class McpServer(msgspec.Struct, eq=False):
     """One connection, started on demand and again after a crash."""
 
-    def __init__(
-        self,
-        name: str,
-        settings: McpServerSettings,
-        *,
-        environ: Mapping[str, str],
-        cwd: Path,
-        tokens: Path | None = None,
-    ) -> None:
+    name: str
+    _settings: McpServerSettings
+    environ: Mapping[str, str]
+    cwd: Path
+    tokens: Path | None = None
+    """The folder with what signs requests to servers that want that."""
+    murmur: Murmur = msgspec.field(default_factory=Murmur)
+    _status: int = 0
+    """What an address answered last; the protocol's library does not pass it on."""
+    _owner: asyncio.Task[None] | None = None
+    _client: Client | None = None
+    _closing: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
+    _declared: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        name, settings = self.name, self._settings
         if not NAME.match(name) or "__" in name:
             raise ConfigError(f"{name!r} cannot be a server's name.", "Use letters, digits and _.")
         if bool(settings.command) == bool(settings.url):
             raise ConfigError(f"The server {name} needs either a command or a url.", "Give one.")
         if settings.url and not re.match(r"https?://", settings.url):
             raise ConfigError(f"The server {name} has a strange url.", "It begins with https://.")
-        self.name = name
-        self.murmur = Murmur()
-        self._settings = settings
-        self._environ = {**clean_environment(environ), **settings.env}
-        self._cwd = cwd
-        self._tokens = tokens
-        """The folder with what signs requests to servers that want that."""
-        self._status = 0
-        """What an address answered last; the protocol's library does not pass it on."""
-        self._owner: asyncio.Task[None] | None = None
-        self._client: Client | None = None
-        self._closing = asyncio.Event()
-        self._declared: dict[str, str] = {}
 
     async def offer(self, pins: Mapping[str, str]) -> Offer:
         """Ask what the server can do; only what is pinned or new altogether is offered."""
@@ -335,8 +329,9 @@ class McpServer:
         from mcp import Client
 
         async with contextlib.AsyncExitStack() as stack:
+            environ = {**clean_environment(self.environ), **self._settings.env}
             transport = (
-                child(self._settings.command, self._environ, self._cwd, self.murmur)
+                child(self._settings.command, environ, self.cwd, self.murmur)
                 if self._settings.command
                 else await self._http(stack)
             )
@@ -351,7 +346,7 @@ class McpServer:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
-        kept = self._tokens / f"{self.name}.json" if self._tokens is not None else None
+        kept = self.tokens / f"{self.name}.json" if self.tokens is not None else None
         caller = await stack.enter_async_context(
             httpx2.AsyncClient(
                 headers=self._settings.headers,

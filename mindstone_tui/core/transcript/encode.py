@@ -6,7 +6,7 @@ is not there: long texts as they are, and texts with NULs or lone surrogates as 
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -126,10 +126,19 @@ def blackened_in(entry: Entry | line.Unknown) -> tuple[redaction.Blackened, ...]
     return tuple(place for _, text in _texts(fields) for place in redaction.blackened(text))
 
 
-def restore(fields: dict[str, Any], bodies: dict[str, str]) -> None:
+def restore(fields: dict[str, Any], blobs: Mapping[str, Blob], read: Callable[[str], str]) -> None:
     """Put texts that were moved to blobs back into an entry's fields."""
-    for path, text in bodies.items():
-        _put(fields, path, text)
+    for path, blob in blobs.items():
+        _put(fields, path, read(blob.sha256))
+
+
+def put_back(of: line.Line, read: Callable[[str], str]) -> line.Line:
+    """The same line with the texts that were moved to blobs put back, and nothing else."""
+    if not of.blobs or isinstance(of.entry, line.Unknown):
+        return of
+    fields: dict[str, Any] = msgspec.to_builtins(of.entry)
+    restore(fields, of.blobs, read)
+    return msgspec.structs.replace(of, entry=msgspec.convert(fields, type(of.entry)))
 
 
 def visible(text: str) -> str:

@@ -15,18 +15,18 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from mindstone_tui.core import disk, errors, paths
-from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, decode_line
+from mindstone_tui.core.entries import Line, Malformed, decode_line
 from mindstone_tui.core.entries.conversation import SessionOpened, TurnStarted
 from mindstone_tui.core.entries.line import MAX_LINE
 from mindstone_tui.core.entries.quotes import quoting
 from mindstone_tui.core.entries.standings import CHANGES, REWINDS, Rewinds, Standings
 from mindstone_tui.core.entries.window import PromptPlanned
-from mindstone_tui.core.transcript.encode import restore
+from mindstone_tui.core.transcript.encode import put_back
 
 _MAGIC: Final = b"MSOFFS1\n"
 _NUMBER: Final = struct.Struct("<Q")
@@ -485,12 +485,7 @@ def readable(history: History, seq: int) -> Line | None:
 
 def with_blobs(line: Line, places: paths.SessionPlaces) -> Line:
     """The same line with the texts that were moved to blobs put back, and nothing else."""
-    if not line.blobs or isinstance(line.entry, Unknown):
-        return line
-    fields: dict[str, Any] = msgspec.to_builtins(line.entry)
-    restore(fields, {path: _kept(places.blobs, blob.sha256) for path, blob in line.blobs.items()})
-    entry: Entry = msgspec.convert(fields, type(line.entry))
-    return msgspec.structs.replace(line, entry=entry)
+    return put_back(line, lambda digest: _kept(places.blobs, digest))
 
 
 def _kept(folder: Path, digest: str) -> str:

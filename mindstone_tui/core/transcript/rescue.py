@@ -41,6 +41,7 @@ def read_rescued(path: Path) -> Iterator[tuple[str, entries.Draft]]:
 
     Raises `OSError` or `PlaceError` where the file cannot be read.
     """
+    beside = path.parent / "blobs"
     for raw in disk.read_regular(path).splitlines():
         try:
             fields: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, Any])
@@ -48,11 +49,7 @@ def read_rescued(path: Path) -> Iterator[tuple[str, entries.Draft]]:
             session, kind = str(fields.pop("session", "")), entries.KINDS[fields["kind"]]
             blobs = msgspec.convert(fields.pop("blobs", {}), dict[str, entries.Blob])
             fields.pop("altered", None)
-            beside = path.parent / "blobs"
-            texts = {
-                name: disk.read_blob(beside, one.sha256).decode() for name, one in blobs.items()
-            }
-            restore(fields, texts)
+            restore(fields, blobs, lambda digest: disk.read_blob(beside, digest).decode())
             entry = msgspec.convert(fields, kind)
         except (msgspec.MsgspecError, KeyError):
             continue

@@ -108,7 +108,7 @@ async def test_a_failed_step_is_recorded_and_the_next_one_tried() -> None:
     window = Window(0.93, tool_results=0.0, compaction=0.3)
     window.failing = frozenset({"progressive"})
     outcome = await cascaded(window)
-    held = {taken.step: taken.held for taken in outcome.taken}
+    held = {taken.step: taken.effect.held for taken in outcome.taken}
     assert held == {"progressive": False, "compaction": True}
     assert outcome.ended < PLAN.emergency
 

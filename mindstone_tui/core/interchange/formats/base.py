@@ -55,19 +55,24 @@ class Used(Part):
     """A sum that replaces what was counted before."""
 
 
-class Said(Part):
-    """Somebody said something, and perhaps asked for tools."""
+class _Message(Part):
+    """What somebody said or a tool gave, and where it stands in the file."""
 
     line: int
-    role: Literal["user", "assistant"]
     text: str
     id: str = ""
     name: str = ""
     ts: str = ""
+    images: tuple[Picture, ...] = ()
+
+
+class Said(_Message, kw_only=True):
+    """Somebody said something, and perhaps asked for tools."""
+
+    role: Literal["user", "assistant"]
     model: str = ""
     calls: tuple[ToolCall, ...] = ()
     thinking: tuple[Thinking, ...] = ()
-    images: tuple[Picture, ...] = ()
     finish: str = "stop"
     group: str = ""
     """Pieces of one answer that the file spreads over several records have the same."""
@@ -75,18 +80,12 @@ class Said(Part):
     """The file has no such message; it carries the call of a result that nobody asked for."""
 
 
-class Gave(Part):
+class Gave(_Message, kw_only=True):
     """A tool gave something back."""
 
-    line: int
     call: str
     """Id of the call it answers; empty where the format does not say."""
-    text: str
-    name: str = ""
     status: ToolStatus = "ok"
-    id: str = ""
-    ts: str = ""
-    images: tuple[Picture, ...] = ()
 
 
 class Broken(Part):

@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
-import msgspec
-
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, conversation, decode_line
 from mindstone_tui.core.entries.standings import Rewinds
@@ -45,6 +43,7 @@ def _read(path: Path) -> Records:
             yield _record(number, place, draft.entry)
         return
     rewinds = _rewinds(path)
+    beside = path.parent / "blobs"
     with open_file(path) as stream:
         for number, raw in _raw_lines(stream):
             if isinstance(raw, Flaw):
@@ -55,7 +54,8 @@ def _read(path: Path) -> Records:
                 if rewinds.of(line) is not None:
                     yield Aside(what="rewound")
                 else:
-                    yield _record(number, line, _whole(line, path.parent / "blobs"))
+                    whole = encode.put_back(line, lambda digest: read_blob(beside, digest).decode())
+                    yield _record(number, line, whole.entry)
             except (Malformed, PlaceError) as error:
                 yield Broken(line=number, why=str(error))
             except RecursionError:
@@ -77,17 +77,6 @@ def _raw_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes | Flaw]]:
     is_export = stream.read(len(MARK)) == MARK
     stream.seek(0)
     return elements(stream) if is_export else lines(stream)
-
-
-def _whole(line: Line, blobs: Path) -> Entry | Unknown:
-    """The line's entry, with the texts that stand in files beside the transcript."""
-    if not line.blobs or isinstance(line.entry, Unknown):
-        return line.entry
-    fields = msgspec.to_builtins(line.entry)
-    encode.restore(
-        fields, {name: read_blob(blobs, blob.sha256).decode() for name, blob in line.blobs.items()}
-    )
-    return msgspec.convert(fields, type(line.entry))
 
 
 class _Rescued(NamedTuple):
