@@ -205,8 +205,7 @@ def recall(passages: Any) -> Item:
             "text": one_line(inside(one.text), 400),
             "score": round(one.score, 2),
             "whose": one.imported,
-            "superseded_by": one.superseded_by,
-            "superseded_here": one.superseded_here,
+            "replaced": ", ".join(one.replaced),
         }
         for one in passages
     ]
@@ -229,7 +228,7 @@ def panel(report: ev.ContextReport) -> Item:
             for one in report.components
         ],
         "outside": {
-            "exchanges": report.outside.exchanges,
+            "count": report.outside.count,
             "tokens": report.outside.tokens,
             "rewound": report.outside.rewound,
         },

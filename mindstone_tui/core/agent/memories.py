@@ -14,7 +14,7 @@ from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context import summary_call, window_view
 from mindstone_tui.core.entries import Entry, Line, derived, standings, window
 from mindstone_tui.core.events.narrate_entry import decided
-from mindstone_tui.core.language.replacement import meant_by, replaces, says_more
+from mindstone_tui.core.language.replacement import meant_by, replaces
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import plain_words, stopwords, tokens_of
 from mindstone_tui.core.memory import consolidation, notes, proposals
@@ -55,7 +55,9 @@ class RecentHistory:
 
         A rewind takes back no memory that a person decided about, so its proposal holds as well.
         """
-        held = {line.seq for line in self._read if _holds(line, self._rewinds, self._decisions)}
+        held = {
+            line.seq for line in self._read if proposals.holds(line, self._rewinds, self._decisions)
+        }
         found = (line.entry for line in self._read if line.seq in held)
         decided = {entry.proposal for entry in found if isinstance(entry, derived.MemoryDecided)}
         return [
@@ -103,42 +105,8 @@ def waiting_in(places: paths.SessionPlaces) -> list[ProposalState]:
     back, and their words were not corrected."""
     kinds = ("memory_proposed", "memory_decided", "statement_superseded", "rewound", "restored")
     with contextlib.suppress(errors.MindstoneError), History(places) as history:
-        read = list(history.newest(kinds, LOOKED_BACK))
-        rewinds = standings.Rewinds(read)
-        lines = [line for line in read if _holds(line, rewinds)]
-        return _waiting(proposals.proposals_of(reversed(lines)).values(), lines)
+        return proposals.waiting_among(list(history.newest(kinds, LOOKED_BACK)))
     return []
-
-
-def _holds(line: Line, rewinds: standings.Rewinds, decisions: frozenset[int] = frozenset()) -> bool:
-    """Whether no rewind took it back; a verdict goes with the turn in which it was made.
-
-    One that follows from a decision about a memory stays, as the decision does.
-    """
-    entry = line.entry
-    if isinstance(entry, derived.StatementSuperseded) and entry.by not in decisions:
-        return rewinds.of_place(line.seq, line.turn) is None
-    return rewinds.of(line) is None
-
-
-def _waiting(found: Iterable[ProposalState], lines: Iterable[Line]) -> list[ProposalState]:
-    """Those that nobody has decided about, and whose words were not corrected since."""
-    judged = [line.entry for line in lines if isinstance(line.entry, derived.StatementSuperseded)]
-
-    def is_corrected(one: ProposalState) -> bool:
-        sources = one.entry.sources
-        gone = {word for each in judged if each.statement in sources for word in each.words}
-        return bool(gone) and not says_more(body_of(one), gone)
-
-    return [one for one in found if not one.decision and not is_corrected(one)]
-
-
-def body_of(one: ProposalState) -> str:
-    """The words that a proposal would have remembered."""
-    try:
-        return parse(one.after or one.entry.after).body
-    except errors.ContinuityError:
-        return one.entry.after
 
 
 def now() -> datetime:
@@ -204,7 +172,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
     @property
     def waiting(self) -> tuple[ProposalState, ...]:
         """Proposals that nobody has decided about, and whose words were not corrected since."""
-        return tuple(_waiting(self.proposals.values(), self.past.lines))
+        return tuple(proposals.waiting(self.proposals.values(), self.past.lines))
 
     def take_note(
         self, category: str, text: str, importance: str = "normal", *, by: str = "model"
@@ -232,16 +200,16 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         made = {one.entry.path for one in every if line.seq in one.entry.sources}
         waiting = [one for one in self.waiting if line.seq not in one.entry.sources]
         noted = [one for one in self.notes if one.seq < line.seq]
-        known = [*(one.text for one in noted), *map(body_of, waiting)]
+        known = [*(one.text for one in noted), *(one.body for one in waiting)]
         known += (one.memory.body for one in kept)
         gone = {known[at] for at in meant_by(text, known)}
         written = self._drop([one for one in noted if one.text in gone], line.seq)
-        refused = [one for one in waiting if body_of(one) in gone]
+        refused = [one for one in waiting if one.body in gone]
         by = f"{derived.BY_CORRECTION}{line.seq}"
         for one in refused:
             no = derived.MemoryDecided(proposal=one.entry.proposal, decision="refused", by=by)
-            written.append(self._write(msgspec.structs.replace(no, words=body_of(one))))
-        changed = {one.entry.path: body_of(one) for one in refused if one.corrects}
+            written.append(self._write(msgspec.structs.replace(no, words=one.body)))
+        changed = {one.entry.path: one.body for one in refused if one.corrects}
         for file, memory in ((each.file, each.memory) for each in kept):
             old = changed.get(f"memory/{file}", memory.body)
             if old in gone and f"memory/{file}" not in made:
@@ -290,7 +258,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
             digest_tokens=min(settings.digest_tokens, share // 2),
         )
         # What became a memory is told as one, and changes with it, in whichever session.
-        kept = [body_of(one) for one in self.proposals.values() if one.decision == "approved"]
+        kept = [one.body for one in self.proposals.values() if one.decision == "approved"]
         told = tuple(one for one in self.notes if not any(one.text in body for body in kept))
         return head_sections(shelf, told, rooms, context.count)
 
@@ -398,7 +366,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         remembered = (one.memory.body for one in read_shelf(self.agent).live)
         answers = (line.entry for line in self.past.lines)
         not_kept = (one.words for one in answers if isinstance(one, derived.OfferAnswered))
-        known = (*remembered, *map(body_of, self.proposals.values()), *not_kept)
+        known = (*remembered, *(one.body for one in self.proposals.values()), *not_kept)
         return any(consolidation.say_the_same(text, one) for one in known)
 
     def _moment(self) -> str:
@@ -434,8 +402,8 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         )
         hand = self._context.by_hand(standing.since)
         known = msgspec.structs.replace(standing, decision=decision, after=entry.after)
-        words = body_of(standing if decision == "undone" else known)
-        old = body_of(standing) if decision == "edited" else ""
+        words = (standing if decision == "undone" else known).body
+        old = standing.body if decision == "edited" else ""
         line = self._write(
             msgspec.structs.replace(entry, words=words, instead=old, why=why, **hand)
         )
@@ -445,7 +413,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         self._mark_doubted()
         if decision != "approved":
             asked = [n for n in self.notes if (n.by, n.category) == ("person", "learnings")]
-            self._drop([note for note in asked if note.text in body_of(standing)], line.seq)
+            self._drop([note for note in asked if note.text in standing.body], line.seq)
         return line
 
     def _check_undecided(

@@ -5,6 +5,7 @@ Field names are part of what programs may rely on (`mindstone context --json`).
 
 from mindstone_tui.core.entries.base import Label, Part, Zone
 from mindstone_tui.core.entries.window import Component, Left
+from mindstone_tui.core.text import plural
 
 
 class Tokens(Part):
@@ -71,6 +72,12 @@ class OutsideWindow(Part, omit_defaults=False):
     """Turns that were taken back; none of them is counted above."""
     in_part: int = 0
     """Of the exchanges, those of which a message is still shown."""
+
+    @property
+    def count(self) -> str:
+        """How many left, in words."""
+        told = plural(self.exchanges - self.in_part, "exchange")
+        return f"{told}, and {self.in_part:,} in part" if self.in_part else told
 
     @property
     def state(self) -> str:

@@ -60,6 +60,12 @@ class RecalledPassage(Part):
     of: int | None = None
     """In a line: where the text of line `seq` has it. It stands there only, with whatever else is
     missing here; see `quotes`."""
+
+    @property
+    def replaced(self) -> list[str]:
+        """What replaces it, or some sentences of it, in words."""
+        return replaced_in_words(self.superseded_by, self.corrected, here=self.superseded_here)
+
     but: tuple[tuple[int, str], ...] = ()
     """In a line: signs of the text that the block shows in another form, by their place in it."""
 

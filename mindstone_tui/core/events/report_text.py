@@ -184,13 +184,9 @@ def _component(part: Component) -> str:
 def _outside(report: ContextReport) -> list[str]:
     outside = report.outside
     told = "Nothing has left the window."
-    part = f", and {outside.in_part} in part" if outside.in_part else ""
     if outside.exchanges:
-        whole = plural(outside.exchanges - outside.in_part, "exchange")
-        told = (
-            f"Out of the window: {whole}{part}, "
-            f"about {tokens(outside.tokens)} tokens, {outside.state}."
-        )
+        about = f"about {tokens(outside.tokens)} tokens, {outside.state}."
+        told = f"Out of the window: {outside.count}, {about}"
     return [told, *([f"Rewound: {plural(outside.rewound, 'turn')}."] if outside.rewound else [])]
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from mindstone_tui.core import errors
 from mindstone_tui.core.agent.context import TurnContext, recent_texts
-from mindstone_tui.core.agent.memories import Memories, body_of, waiting_in
+from mindstone_tui.core.agent.memories import Memories, waiting_in
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line, conversation, derived, provenance
@@ -210,7 +210,7 @@ class MemoryFeature(Feature):
         if not mark:
             self._check_shown()
         if (proposed := self._just_proposed()) is not None and self.offers.waiting is None:
-            name, words = proposed.entry.proposal, body_of(proposed)
+            name, words = proposed.entry.proposal, proposed.body
             self.memories.decide(name, "approved" if keep else "refused", by="person", why=why)
             said = "Remembered for every session" if keep else "Not remembered"
             yield CommandPrinted(command="keep", text=f"{said}: {words}")
@@ -343,7 +343,7 @@ def _each_once(
     said = [one.memory.body for one in shelf.live]
     found: list[tuple[str, ProposalState]] = []
     for key, one in ((key, one) for key, each in waiting.items() for one in each):
-        words = body_of(one)
+        words = one.body
         # One that changes a memory says so itself.
         if one.entry.before or not any(consolidation.say_the_same(words, known) for known in said):
             said.append(words)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from mindstone_tui.core import errors, events, text
-from mindstone_tui.core.agent.memories import Memories, body_of, now
+from mindstone_tui.core.agent.memories import Memories, now
 from mindstone_tui.core.entries import Line, Span
 from mindstone_tui.core.entries.derived import SummaryDerived
 from mindstone_tui.core.events.from_entry import announcements
@@ -95,7 +95,7 @@ class ReviewFeature(features.Feature):
             newest = Span(max(history.head.seq - PROBED_LINES, 0), history.head.seq)
         probed = await self.session.features.get(HealthFeature).health.probe([newest])
         told.append(probed.sentence())
-        waiting = [body_of(one) for one in memories.waiting if one.seq > began]
+        waiting = [one.body for one in memories.waiting if one.seq > began]
         journal.write_journal(
             memories.agent,
             str(memories.places.key),

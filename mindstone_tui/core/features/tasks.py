@@ -10,7 +10,7 @@ import msgspec
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.health import Health
-from mindstone_tui.core.agent.memories import LOOKED_BACK, Memories, body_of, now, stamp
+from mindstone_tui.core.agent.memories import LOOKED_BACK, Memories, now, stamp
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.cascade import HANDOFF_SHARE
 from mindstone_tui.core.context.extract import folded, passages_of
@@ -203,7 +203,7 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
             section,
             cited=tuple(sorted(memories.cited)),
             prevented=tuple(sorted(memories.prevented)),
-            proposed=tuple(body_of(one) for one in memories.waiting if one.seq > told),
+            proposed=tuple(one.body for one in memories.waiting if one.seq > told),
         )
         if section.happened or section.decisions or section.cited or section.prevented:
             notes.write_log(memories.agent, section, self.clock())

@@ -17,6 +17,7 @@ from mindstone_tui.core import disk, errors, events, paths, patterns, text, tran
 from mindstone_tui.core.entries import Line, ToolCall, conversation, derived, standings, store
 from mindstone_tui.core.events.narrate_entry import surface_of
 from mindstone_tui.core.library.lease import Holder, Lease
+from mindstone_tui.core.memory import proposals
 from mindstone_tui.core.numbers import ago
 from mindstone_tui.core.tools import trust
 from mindstone_tui.core.tools.hooks import read_hooks
@@ -30,7 +31,7 @@ LATELY: Final = 100
 _KINDS: Final = (
     *("tool_asked", "tool_answered", "tool_returned", "turn_ended", "memory_proposed"),
     *("memory_decided", "standing_instruction_offered", "offer_answered", "plan_changed"),
-    *("trust_asked", "project_trusted", "rewound", "restored"),
+    *("trust_asked", "project_trusted", "statement_superseded", "rewound", "restored"),
 )
 _STEP: Final = patterns.pattern_of(
     r"\s{0,3}(?:\d{1,2}[.)]|[-*])\s+(?:\[[ xX~]\]\s+)?(\S.*)|\s{0,3}\[[ xX~]\]\s+(\S.*)"
@@ -295,7 +296,7 @@ def waiting_in(home: paths.Places, places: paths.SessionPlaces) -> list[OpenQues
         folder = begun_in(history)
         asked = still_open(lines)
         left = left_waiting(history.turn(asked[-1].turn)) if asked else None
-    found += [*_proposed(session, lines), *_offered(session, lines)]
+    found += [*_proposed(session, every), *_offered(session, lines)]
     found += _untrusted(home, session, every[::-1])
     if asked:
         lease = Lease(places)
@@ -355,17 +356,21 @@ class WaitingRoom:
         return [msgspec.structs.replace(one, number=numbers[one.key]) for one in found]
 
 
-def _proposed(session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
-    waiting: dict[str, OpenQuestion] = {}
-    for line in lines:
-        match line.entry:
-            case derived.MemoryProposed(proposal=proposal, path=path, after=after, why=why):
-                shown = f"The memory {path}\n{after}"
-                asked = {"call": proposal, "shown": shown, "name": path, "why": why}
-                waiting[proposal] = _proposal(session, line, kind="memory", **asked)
-            case derived.MemoryDecided(proposal=proposal):
-                waiting.pop(proposal, None)
-    return list(waiting.values())
+def _proposed(session: str, lines: Sequence[Line]) -> list[OpenQuestion]:
+    waiting = {one.seq: one.entry for one in proposals.waiting_among(lines)}
+    return [
+        _proposal(
+            session,
+            line,
+            kind="memory",
+            call=waiting[line.seq].proposal,
+            shown=f"The memory {waiting[line.seq].path}\n{waiting[line.seq].after}",
+            name=waiting[line.seq].path,
+            why=waiting[line.seq].why,
+        )
+        for line in lines
+        if line.seq in waiting
+    ]
 
 
 def _offered(session: str, lines: Iterable[Line]) -> list[OpenQuestion]:

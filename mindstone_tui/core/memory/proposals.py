@@ -15,9 +15,16 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core import disk, entries, patterns, redaction
-from mindstone_tui.core.entries.derived import BY_CORRECTION, MemoryDecided, MemoryProposed
+from mindstone_tui.core.entries import standings
+from mindstone_tui.core.entries.derived import (
+    BY_CORRECTION,
+    MemoryDecided,
+    MemoryProposed,
+    StatementSuperseded,
+)
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
 from mindstone_tui.core.language.lists import lists_in
+from mindstone_tui.core.language.replacement import says_more
 from mindstone_tui.core.memory import files
 from mindstone_tui.core.paths import AgentPlaces
 from mindstone_tui.core.text import for_terminal
@@ -171,6 +178,14 @@ class ProposalState(entries.Part):
     decision: Decision | Literal[""] = ""
     after: str = ""
     """The text that was agreed to."""
+
+    @property
+    def body(self) -> str:
+        """The words that it would have remembered."""
+        try:
+            return files.parse(self.after or self.entry.after).body
+        except ContinuityError:
+            return self.entry.after
 
     @property
     def corrects(self) -> bool:
@@ -369,6 +384,38 @@ def proposals_of(lines: Iterable[entries.Line]) -> dict[str, ProposalState]:
                 known, decision=entry.decision, after=entry.after
             )
     return found
+
+
+def holds(
+    line: entries.Line, rewinds: standings.Rewinds, decisions: frozenset[int] = frozenset()
+) -> bool:
+    """Whether no rewind took it back; a verdict goes with the turn in which it was made.
+
+    One that follows from a decision about a memory stays, as the decision does.
+    """
+    entry = line.entry
+    if isinstance(entry, StatementSuperseded) and entry.by not in decisions:
+        return rewinds.of_place(line.seq, line.turn) is None
+    return rewinds.of(line) is None
+
+
+def waiting(found: Iterable[ProposalState], lines: Iterable[entries.Line]) -> list[ProposalState]:
+    """Those that nobody has decided about, and whose words were not corrected since."""
+    judged = [line.entry for line in lines if isinstance(line.entry, StatementSuperseded)]
+
+    def is_corrected(one: ProposalState) -> bool:
+        sources = one.entry.sources
+        gone = {word for each in judged if each.statement in sources for word in each.words}
+        return bool(gone) and not says_more(one.body, gone)
+
+    return [one for one in found if not one.decision and not is_corrected(one)]
+
+
+def waiting_among(read: Sequence[entries.Line]) -> list[ProposalState]:
+    """Those of lines, the newest first, that wait and were not rewound."""
+    rewinds = standings.Rewinds(read)
+    lines = [line for line in read if holds(line, rewinds)]
+    return waiting(proposals_of(reversed(lines)).values(), lines)
 
 
 def _check(path: str, text: str) -> None:

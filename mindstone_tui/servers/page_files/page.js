@@ -242,7 +242,7 @@ const draw = {
       panel.append(row);
     }
     panel.append(make("h2", "", "Out of the window"));
-    panel.append(make("div", "", item.outside.exchanges + " exchanges, " + item.outside.tokens.toLocaleString("en") + " tokens; all in history"
+    panel.append(make("div", "", item.outside.count + ", " + item.outside.tokens.toLocaleString("en") + " tokens; all in history"
       + (item.outside.rewound ? "; and " + item.outside.rewound + " rewound" : "")));
     for (const gone of item.left.slice(-8)) panel.append(make("div", "note", "turn " + gone.turn + " left: " + gone.why));
     for (const warning of item.warnings) panel.append(make("div", "note warning", warning));
@@ -276,7 +276,7 @@ function settle(name, text, why) {
 function cardOf(card) {
   const node = make("button", "card", card.text);
   node.type = "button";
-  const facts = [card.session, "line " + card.line, (card.date || "").slice(0, 16).replace("T", " "), card.speaker, card.whose, card.superseded_by ? "superseded by #" + card.superseded_by + (card.superseded_here ? " of this session" : "") : ""];
+  const facts = [card.session, "line " + card.line, (card.date || "").slice(0, 16).replace("T", " "), card.speaker, card.whose, card.replaced];
   node.append(make("small", "", facts.filter(Boolean).join(" · ")));
   node.onclick = () => attempt(show(card));
   return node;

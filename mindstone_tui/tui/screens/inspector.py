@@ -274,10 +274,11 @@ def _details(block: events.Block) -> Content:
 
 def _boundary(report: events.ContextReport) -> Content:
     """Parts what is in the window from what left it."""
-    count = text.plural(report.outside.exchanges, "exchange")
     more = report.outside.exchanges - len(report.gone)
     listed = f", the newest {len(report.gone)} here" if more > 0 else ""
-    return Content.styled(f"    ── {count} left the window{listed}: r restores ──", "$muted")
+    return Content.styled(
+        f"    ── {report.outside.count} left the window{listed}: r restores ──", "$muted"
+    )
 
 
 def _gone(gone: events.GoneExchange) -> Content:

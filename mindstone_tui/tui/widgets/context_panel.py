@@ -252,8 +252,7 @@ def _left_title(report: ContextReport) -> Content:
         state = f"found by words\n({text.plural(outside.by_words, 'passage')} not yet by meaning)"
     else:
         state = "all searchable"
-    count = text.plural(outside.exchanges, "exchange")
-    told = f"{count} · {state}"
+    told = f"{outside.count} · {state}"
     if outside.rewound:
         told += f"\nand {text.plural(outside.rewound, 'turn')} rewound"
     if (more := outside.exchanges - len(report.gone)) > 0 and report.gone:

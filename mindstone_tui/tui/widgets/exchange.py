@@ -55,14 +55,11 @@ class Card(Static, can_focus=True):
         place = [passage.session.removeprefix("agent:"), f"turn {passage.turn}", f"#{passage.seq}"]
         if passage.seq < 0:  # a section of a file, which has no turn
             place = [passage.entry]
-        where = [passage.speaker, *place, numbers.day(passage.ts)]
-        where.append(passage.imported)
-        if passage.superseded_by is not None:
-            here = derived.HERE * passage.superseded_here
-            where.append(f"superseded by #{passage.superseded_by}{here}")
-        said = " · ".join(show.line(part, 40).plain for part in where if part)
+        where = [passage.speaker, *place, numbers.day(passage.ts), passage.imported]
+        said = [show.line(part, 40).plain for part in where if part]
+        told = " · ".join([*said, *(show.line(each, 120).plain for each in passage.replaced)])
         text = show.text(passage.text) if self._whole else show.line(passage.text, 160)
-        return Content("\n").join([Content.styled(said, "$context-recalled"), text])
+        return Content("\n").join([Content.styled(told, "$context-recalled"), text])
 
     def action_open(self) -> None:
         if self.passage.seq < 0:

@@ -15,6 +15,7 @@ from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.events import narrate
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.interchange.export.story import Overview
+from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.blame import KeptFiles
 from mindstone_tui.core.library.work import WorkDone
 from mindstone_tui.core.paths import Places, SessionKey
@@ -302,9 +303,11 @@ async def test_another_session_does_not_let_a_corrected_proposal_wait(
     home: Path, tmp_path: Path
 ) -> None:
     model = script(tmp_path, OK, loop=True)
+    everywhere = Places.resolve({"MINDSTONE_HOME": str(home)})
     async with on_stage(home, model=model) as stage:
         await stage.say("Please remember that the API port is 8765.")
         assert waiting_in(stage.places)
+        assert open_questions.waiting_in(everywhere, stage.places)
         source = next(line.seq for line in stage.lines() if line.kind == "user_message")
         words = ("please remember that the api port is 8765.",)
         verdict = StatementSuperseded(statement=source, by=source, words=words)
@@ -312,6 +315,7 @@ async def test_another_session_does_not_let_a_corrected_proposal_wait(
     transcript.append(verdict)
     transcript.close()
     assert not waiting_in(places_in(home))
+    assert not open_questions.waiting_in(everywhere, places_in(home))
 
 
 async def test_what_was_rewound_after_a_fork_is_told_to_stand_there(
