@@ -14,14 +14,7 @@ from mindstone_tui.core.entries.conversation import SessionOpened
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked, from_entry, report_text
 from mindstone_tui.core.events.narrate import describe, turn_names
 from mindstone_tui.core.features.recall import why_recalled
-from mindstone_tui.core.features.undo import (
-    WAYS,
-    Way,
-    check_nothing_since,
-    put_back,
-    rewind_files,
-    why_file,
-)
+from mindstone_tui.core.features import undo
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.questions import decisions_of
 from mindstone_tui.core.session.services import MODE_CHOICES, POLICY_CHOICES, SessionServices
@@ -114,17 +107,17 @@ class WindowFeature(Feature):
         words = argument.split()
         options = [word for word in words if word.startswith("--")]
         pointer = " ".join(word for word in words if word not in options)
-        if not pointer or set(options) - {"--files", *WAYS}:
+        if not pointer or set(options) - {"--files", *undo.WAYS}:
             raise WrongUse("To which turn?")
         turn = self.session.refer(pointer).turn
         kinds = ("user_message", *(("files_changed",) if "--files" in options else ()))
-        check_nothing_since(self.context, kinds, turn)
-        turns, sets = rewind_files(await asyncio.to_thread(self.context.files.steps), turn)
+        undo.check_nothing_since(self.context, kinds, turn)
+        turns, sets = undo.rewind_files(await asyncio.to_thread(self.context.files.steps), turn)
         if "--files" in options and turns:
-            way: Way = (
+            way: undo.Way = (
                 "anyway" if "--anyway" in options else "rest" if "--rest" in options else "ask"
             )
-            async for event in put_back(self.session, "undo", turns, sets, way):
+            async for event in undo.put_back(self.session, "undo", turns, sets, way):
                 yield event
         rewound = await manual.rewind(self.context.window, turn)
         self.session.read_anew()
@@ -154,7 +147,7 @@ class WindowFeature(Feature):
         try:
             line = self.session.refer(argument)
         except errors.NoSuchEntry as error:
-            told = await asyncio.to_thread(why_file, self.session, argument)
+            told = await asyncio.to_thread(undo.why_file, self.session, argument)
             if told is None:
                 opened = self.session.history.header.entry
                 point = opened.forked_from if isinstance(opened, SessionOpened) else None
