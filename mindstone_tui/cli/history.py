@@ -15,6 +15,7 @@ import typer
 from mindstone_tui.cli import options, output
 from mindstone_tui.cli.options import given, switch
 from mindstone_tui.core import entries, errors, numbers, paths, transcript
+from mindstone_tui.core.entries.base import ByHand
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
@@ -287,7 +288,6 @@ def _follow(
 def _print(item: transcript.Item, standings: Standings, json: bool) -> int:
     """Print one line; 1 if it was a damaged one."""
     from mindstone_tui.core.events.narrate import describe_line  # deferred: only `log` reads it
-    from mindstone_tui.core.events.narrate_entry import DECISIONS
 
     if isinstance(item, transcript.Damaged):
         if json:
@@ -320,7 +320,8 @@ def _print(item: transcript.Item, standings: Standings, json: bool) -> int:
         case _:
             line = describe_line(item)
             # The reason that was given for a decision is part of it.
-            decides = line.detail and isinstance(item.entry, (*DECISIONS, ToolAnswered))
+            decides = line.detail and isinstance(item.entry, ByHand | ToolAnswered)
+            decides = decides and item.kind != "files_restored"  # whose detail is a way back
             told = f"{heading}  {line.text}" + (f" ({line.detail})" if decides else "")
             output.say("\n    ".join(output.in_lines(told, 4)), "dim")
             for each in line.more:

@@ -6,12 +6,8 @@ that needs approval is declined there, with a line that says so.
 """
 
 import asyncio
-import contextlib
-import select
 import signal
 import sys
-import termios
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -19,6 +15,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.cli.output import PIPE_CLOSED, complain, hint, prompt, say, say_piece, say_styled
+from mindstone_tui.cli.typed_lines import TypedLines
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import patterns, signals
 from mindstone_tui.core.entries.provenance import MARK
@@ -92,6 +89,8 @@ class EventPrinter(msgspec.Struct, eq=False, kw_only=True):
 _YES: Final = patterns.pattern_of(r"yes(?: (\d))?")
 _UNFINISHED: Final = ("", "y", "n")
 """Neither an answer nor worth sending."""
+_HALF: Final = patterns.pattern_of(r"y(?:es?(?: \d?)?)?|no?")
+"""What may have been begun as an answer."""
 
 
 class LineQuestions(msgspec.Struct, eq=False):
@@ -101,6 +100,9 @@ class LineQuestions(msgspec.Struct, eq=False):
     clock: Callable[[], float] = time.monotonic
     kept: str = "It is kept as your next message. "
     """What becomes of a line that is no answer."""
+    typed: TypedLines | None = None
+    unfinished: float = 0.0
+    """When a question came while a line was being written, which then answers nothing."""
     _open: list[ev.ToolAsked] = []
     _shown: float = 0.0
 
@@ -124,7 +126,8 @@ class LineQuestions(msgspec.Struct, eq=False):
         first = self._open[:1]
         self._open = [asked for asked in self._open if asked.call != call]
         if self._open[:1] != first:
-            forget_typed()
+            if self.typed is not None and _HALF.fullmatch(self.typed.begun().strip().lower()):
+                self.typed.forget()  # half an answer to what is gone
             if self._open:
                 self._show()
 
@@ -134,7 +137,10 @@ class LineQuestions(msgspec.Struct, eq=False):
             return False
         word = line.strip().lower()
         seen = self.clock() - self._shown
-        if seen >= GRACE and "\n" not in line.strip():  # what was pasted decides nothing
+        begun, self.unfinished = self.unfinished, 0.0
+        if (
+            seen >= GRACE and not begun and "\n" not in line.strip()
+        ):  # what was pasted decides nothing
             asked = self._open[0]
             said, _, why = line.strip().partition(":")
             yes = _YES.fullmatch(word)
@@ -150,7 +156,9 @@ class LineQuestions(msgspec.Struct, eq=False):
             if yes or word in _UNFINISHED:
                 prompt("Nothing is decided. Write yes or no in full: ")
                 return True
-        early = "That was entered before the question could be read. " if seen < GRACE else ""
+        early = (
+            "That was begun before the question could be read. " if seen < GRACE or begun else ""
+        )
         hint(f"{early}{self.kept}The question is still open: write yes or no now, alone on a line.")
         return False
 
@@ -166,9 +174,14 @@ class LineQuestions(msgspec.Struct, eq=False):
 
     def _show(self) -> None:
         show(self._open[0])
-        forget_typed()
-        self.ask_again()
+        half = self.typed.begun() if self.typed is not None else ""
         self._shown = self.clock()
+        self.unfinished = self._shown if half.strip() else 0.0
+        if self.unfinished:
+            hint("What you have begun goes on here: Enter ends it, then write yes or no.")
+            prompt(half)
+        else:
+            self.ask_again()
 
 
 def show(asked: ev.ToolAsked) -> None:
@@ -182,44 +195,6 @@ def show(asked: ev.ToolAsked) -> None:
         hint(f"  {row}")
     for number, scope in enumerate(told.scopes[1:], 2):
         hint(f"  yes {number}: {scope.label}")
-
-
-def forget_typed() -> None:
-    """Let go of half a line: it was written for what stood there before, not for what comes now."""
-    with contextlib.suppress(termios.error, ValueError):  # no terminal, or none any more
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
-
-
-_TOGETHER: Final = 0.1
-"""Seconds within which lines follow each other that were pasted and not typed."""
-
-
-async def read_line() -> str:
-    """The next line of stdin, read by a thread that the end of the program does not wait for.
-
-    Lines that are pasted into a terminal come as one text: none of them is a line by itself.
-    """
-    loop = asyncio.get_running_loop()
-    line: asyncio.Future[str] = loop.create_future()
-
-    def hand_over(text: str) -> None:
-        if not line.done():
-            line.set_result(text)
-
-    def read() -> None:
-        try:
-            text = sys.stdin.readline()
-            while text and sys.stdin.isatty() and select.select([sys.stdin], [], [], _TOGETHER)[0]:
-                if not (more := sys.stdin.readline()):
-                    break
-                text += more
-        except (OSError, ValueError):  # the terminal is gone
-            text = ""
-        with contextlib.suppress(RuntimeError):  # so is the loop
-            loop.call_soon_threadsafe(hand_over, text)
-
-    threading.Thread(target=read, name="stdin", daemon=True).start()
-    return await line
 
 
 ReadLine = Callable[[], Awaitable[str]]
@@ -245,12 +220,14 @@ class LineChat:
         *,
         interactive: bool,
         clock: Callable[[], float] = time.monotonic,
+        typed: TypedLines | None = None,
     ) -> None:
         self._talk = talk
         self._read = read
+        self._typed = typed
         self._interactive = interactive
         self._printer = EventPrinter()
-        self._questions = LineQuestions(talk.answer, clock=clock)
+        self._questions = LineQuestions(talk.answer, clock=clock, typed=typed)
         self._finished = asyncio.Event()
         # A person may type ahead; a pipe is read as it is needed.
         self._lines: asyncio.Queue[tuple[str, float]] = asyncio.Queue(0 if interactive else 1)
@@ -290,8 +267,8 @@ class LineChat:
                 await self._say(line, drawing)
         finally:
             hearing.cancel()
-            if until[0]:  # half a word is not for the shell
-                forget_typed()
+            if until[0] and self._typed is not None:  # half a word is not for the shell
+                self._typed.begun()
             await self._talk.close()
             await drawing
         return self.code
@@ -300,8 +277,9 @@ class LineChat:
         """Sort lines as they are entered: a whole answer to an open question, or a message."""
         goes_on = False
         while line := await self._read():
+            begun = self._clock() - (len(line) * _A_LETTER if self._interactive else 0.0)
+            begun = min(begun, self._questions.unfinished or begun)
             if goes_on or not self._questions.take(line):
-                begun = self._clock() - (len(line) * _A_LETTER if self._interactive else 0.0)
                 await self._lines.put((line, begun))
             goes_on = line.rstrip("\r\n").endswith("\\")
         self._at_end = True
@@ -315,7 +293,7 @@ class LineChat:
     async def _next(self) -> str | None:
         """The next message; a line that ends in a backslash goes on in the next."""
         if self._interactive:
-            prompt("> ")
+            prompt(f"> {self._typed.half if self._typed is not None else ''}")
         parts: list[str] = []
         while (entered := await self._lines.get())[0]:
             line, begun = entered
@@ -414,7 +392,8 @@ class LineChat:
 
 async def converse(talk: ev.Conversation, *, interactive: bool) -> int:
     """A line-mode chat on this process's own streams; Ctrl+C stops the running turn."""
-    chat = LineChat(talk, read_line, interactive=interactive)
+    typed = TypedLines()
+    chat = LineChat(talk, typed.read, interactive=interactive, typed=typed)
     asking = asyncio.create_task(chat.run())
 
     def end() -> None:

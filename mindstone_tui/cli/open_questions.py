@@ -10,6 +10,7 @@ import typer
 
 from mindstone_tui.api import connect
 from mindstone_tui.cli import line_chat, options, output
+from mindstone_tui.cli.typed_lines import TypedLines
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.library.open_questions import OpenQuestion, WaitingRoom
@@ -95,8 +96,9 @@ async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
     is_approval, folder = question.kind == "approval", _folder_of(question, allowed=allowed)
     # Typed into a shell: nothing came into view here.
     given = events.Answer(allowed=False, how="typed waiting answer no", seen=-1.0)
+    typed = TypedLines()
     if allowed and not is_approval:
-        decided = await _agreed(question)
+        decided = await _agreed(question, typed)
         if decided is None:
             output.hint("Nothing was decided: it waits on.")
             return ExitCode.DECLINED
@@ -106,7 +108,7 @@ async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
     talk = await connect(
         question.session, channel=_CHANNEL, asks=allowed, wait=False, follow=allowed, cwd=folder
     )
-    chat = line_chat.LineChat(talk, line_chat.read_line, interactive=allowed)
+    chat = line_chat.LineChat(talk, typed.read, interactive=allowed, typed=typed)
     if allowed and is_approval:  # shown there, as any question of another surface
         still = {each.mark for each in WaitingRoom(options.places()).look()}
         if question.mark not in still:  # the answer to it came before anybody here listened
@@ -116,15 +118,15 @@ async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
     return await chat.run(only=only, how=given.how, seen=given.seen)
 
 
-async def _agreed(question: OpenQuestion) -> events.Answer | None:
+async def _agreed(question: OpenQuestion, typed: TypedLines) -> events.Answer | None:
     """Show what is no question about a tool, and take the first whole word that is entered.
 
     None where the input ends before one is.
     """
     given: list[events.Answer] = []
-    questions = line_chat.LineQuestions(lambda call, answer: given.append(answer))
+    questions = line_chat.LineQuestions(lambda call, answer: given.append(answer), typed=typed)
     questions.kept = ""
     questions.ask(question.as_asked(datetime.now(UTC)))
-    while not given and (line := await line_chat.read_line()):
+    while not given and (line := await typed.read()):
         questions.take(line)
     return given[0] if given else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import pytest
 
 from mindstone_tui.cli.chat import check_terminal
 from mindstone_tui.cli.line_chat import LineChat, LineQuestions
+from mindstone_tui.cli.typed_lines import TypedLines
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import UsageError
 from tests.builders import places_in
@@ -206,28 +208,74 @@ async def test_a_command_means_nothing_that_came_after_its_line_was_entered() ->
         await running
 
 
-@pytest.mark.parametrize("more", [True, False])
-def test_half_a_word_for_one_question_is_no_answer_to_the_next_and_no_message(
-    monkeypatch: pytest.MonkeyPatch, more: bool
-) -> None:
+@contextlib.contextmanager
+def typing(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, TypedLines]]:
+    """The far end of a terminal, and the lines that are entered there."""
     ours, terminal = pty.openpty()
-    given: list[tuple[str, ev.Answer]] = []
-    now = 100.0
-    questions = LineQuestions(lambda call, answer: given.append((call, answer)), clock=lambda: now)
     with os.fdopen(terminal) as stdin, redirect_stderr(io.StringIO()):
         monkeypatch.setattr(sys, "stdin", stdin)
+        yield ours, TypedLines()
+    os.close(ours)
+
+
+@pytest.mark.parametrize("more", [True, False])
+async def test_half_a_word_for_one_question_is_no_answer_to_the_next_and_no_message(
+    monkeypatch: pytest.MonkeyPatch, more: bool
+) -> None:
+    given: list[tuple[str, ev.Answer]] = []
+    now = 100.0
+    with typing(monkeypatch) as (far, typed):
+        questions = LineQuestions(
+            lambda call, answer: given.append((call, answer)), clock=lambda: now, typed=typed
+        )
         questions.ask(QUESTION)
         if more:
             questions.ask(msgspec.structs.replace(QUESTION, call="d", shown="rm y"))
         now += 5.0
-        os.write(ours, b"yes")
+        os.write(far, b"yes")
         questions.settle("c")  # somebody else answered it
         now += 5.0
-        os.write(ours, b"\n")
-        entered = stdin.readline()
+        os.write(far, b"\n")
+        entered = await typed.read()
         questions.take(entered)
-    os.close(ours)
     assert (entered, given) == ("\n", [])
+
+
+@pytest.mark.parametrize("rest", [" yes\n", "\n"])
+async def test_a_line_that_a_question_comes_across_stays_whole_and_answers_nothing(
+    monkeypatch: pytest.MonkeyPatch, rest: str
+) -> None:
+    given: list[bool] = []
+    now = 100.0
+    with typing(monkeypatch) as (far, typed):
+        questions = LineQuestions(
+            lambda call, answer: given.append(answer.allowed), clock=lambda: now, typed=typed
+        )
+        waiting = asyncio.create_task(typed.read())
+        os.write(far, "the flag should be né".encode())
+        await asyncio.sleep(0)
+        questions.ask(QUESTION)
+        now += 5.0
+        os.write(far, rest.encode())
+        entered = await waiting
+        assert entered == f"the flag should be né{rest}"
+        assert not questions.take(entered)
+        assert not given
+        os.write(far, b"yes\n")
+        assert questions.take(await typed.read())
+    assert given == [True]
+
+
+async def test_lines_that_were_entered_when_a_question_came_are_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with typing(monkeypatch) as (far, typed):
+        questions = LineQuestions(lambda call, answer: None, typed=typed)
+        os.write(far, b"this is whole\nand this is")
+        questions.ask(QUESTION)
+        assert await typed.read() == "this is whole\n"
+        os.write(far, b" not\n")
+        assert await typed.read() == "and this is not\n"
 
 
 async def test_a_yes_with_a_number_has_the_scope_that_was_shown_and_no_other_number_counts() -> (

@@ -80,6 +80,8 @@ class _Restoring(msgspec.Struct, frozen=True, array_like=True):
     turns: tuple[int, ...]
     manifest: str
     left: tuple[str, ...]
+    how: str = ""
+    """What a person did for it."""
 
 
 class PutBack(NamedTuple):
@@ -343,12 +345,13 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
         root: str,
         changes: Sequence[PathChange],
         left: tuple[str, ...] = (),
+        how: str = "",
     ) -> PutBack:
         """Bring every path from the state it has to the one it should get, and write it down."""
         each = ChangeSet(root, tuple(changes))
         manifest = self.store.put(each.encode())
         self.store.save()
-        act = _Restoring(text.fresh_nonce(), direction, turns, manifest, left)
+        act = _Restoring(text.fresh_nonce(), direction, turns, manifest, left, how)
         disk.replace_file(self._act, msgspec.msgpack.encode(act))
         problems = apply(Path(root), each.changes, self.store)
         act = msgspec.structs.replace(act, left=(*left, *map(text.exact, problems)))
@@ -450,6 +453,7 @@ def _restored(act: _Restoring, each: ChangeSet) -> FilesRestored:
         manifest=act.manifest,
         token=act.token,
         left=act.left,
+        how=act.how,
     )
 
 

@@ -179,7 +179,7 @@ def _with_corrections(
     return every, pairs
 
 
-async def rewind(live: LiveWindow, to_turn: int) -> Line:
+async def rewind(live: LiveWindow, to_turn: int, how: str = "") -> Line:
     """Go on from an earlier turn; what came later leaves the window and stays in history."""
     call = live.now()
     if to_turn < 0 or to_turn >= live.fold.turn:
@@ -196,7 +196,8 @@ async def rewind(live: LiveWindow, to_turn: int) -> Line:
     # Nothing depends on it: who asks for what was rewound finds it as soon as it is indexed.
     with contextlib.suppress(RecallError):
         await live.ensure([ExchangeLines(unit.turn, unit.lines) for unit in gone])
-    return live.record(_rewound(live, call, to_turn), live.fold.turn)
+    rewound = msgspec.structs.replace(_rewound(live, call, to_turn), how=how)
+    return live.record(rewound, live.fold.turn)
 
 
 def take_back(live: LiveWindow, turn: int) -> Line:

@@ -35,7 +35,7 @@ class FilesChanged(TextEntry):
     """Found after the program had stopped during the call."""
 
 
-class FilesRestored(TextEntry):
+class FilesRestored(TextEntry, ByHand, kw_only=True):
     """A person took back what turns had done to files, or did it again."""
 
     direction: Literal["undo", "redo"]

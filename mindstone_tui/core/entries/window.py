@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, Literal
 import msgspec
 
 from mindstone_tui.core.entries.base import (
+    ByHand,
     Entry,
     Label,
     Part,
@@ -367,7 +368,7 @@ class Restored(Entry):
     marker: str = ""
 
 
-class Rewound(Entry):
+class Rewound(Entry, ByHand, kw_only=True):
     """The conversation goes on from an earlier point; what came later stays in history."""
 
     to_turn: int

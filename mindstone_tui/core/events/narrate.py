@@ -171,6 +171,9 @@ def describe_line(line: Line | Damaged) -> EventLine:
         return _tidy(own, line.kind)
     main = next(event for event in events_of(line) if not isinstance(event, ev.ThinkingDelta))
     told = describe(main)
+    if isinstance(line, Line) and isinstance(line.entry, base.ByHand) and line.entry.how:
+        hand = decided(line.channel, line.entry.how, line.entry.seen)
+        told = msgspec.structs.replace(told, text=f"{told.text}, {hand}")
     extra = _particulars(line.entry) if isinstance(line, Line) else ()
     return msgspec.structs.replace(told, more=(*told.more, *filter(None, extra)))
 

@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries import Entry, Unknown, conversation, derived, store, window
+from mindstone_tui.core.entries import Entry, Unknown, base, conversation, derived, store, window
 from mindstone_tui.core.numbers import percent, seconds, tokens
 from mindstone_tui.core.text import inside, one_line, plural
 from mindstone_tui.core.values import Value
@@ -58,14 +58,6 @@ class EventLine(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
         return f"{self.sign} {self.text}" + (f" ({self.detail})" if self.detail else "")
 
 
-DECISIONS: Final = (
-    *(derived.MemoryDecided, derived.PlanChanged, derived.OfferAnswered, derived.RuleSet),
-    derived.RuleRetired,
-    store.ProjectTrusted,
-)
-"""What a person did, by which key, on which surface."""
-
-
 def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
     """The words for an entry that no event stands for, on the surface that wrote it."""
     match entry:
@@ -85,7 +77,7 @@ def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
         case _:
             kinds = (_of_talk, _of_work, _of_rule, _of_record)
             text, detail = next(filter(None, (of(entry) for of in kinds)), ("", ""))
-            if isinstance(entry, DECISIONS) and entry.how:
+            if text and isinstance(entry, base.ByHand) and entry.how:
                 text = f"{text}, {decided(channel, entry.how, entry.seen)}"
             return EventLine(text=text, detail=detail) if text else None
 
@@ -93,7 +85,7 @@ def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
 def decision_in(entry: Entry | Unknown, channel: str) -> str:
     """What a person decided on a surface, in words; nothing where an entry is no decision."""
     is_one = isinstance(entry, derived.MemoryDecided) or (
-        isinstance(entry, DECISIONS) and bool(entry.how)
+        isinstance(entry, base.ByHand) and bool(entry.how)
     )
     told = of_entry(entry, channel) if is_one else None
     return "" if told is None else str(told).removeprefix("· ")

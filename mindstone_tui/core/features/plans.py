@@ -227,9 +227,9 @@ class PlansFeature(Feature):
         if line is not None and not mark:
             read, look = self.context.read_through, "`/plan` shows it."
             open_questions.check_was_there(line.seq, read, "Another plan came", look)
-            if verb == "approve" and not self._was_shown(line, waits):
-                raise errors.NotAllowed("This plan was not shown here: it is not approved.", look)
-        return self.context.by_hand(answer[0].ts if answer else "")
+            if verb in ("approve", "edit") and not self._was_shown(line, waits):
+                raise errors.NotAllowed("This plan was not shown here: nothing was decided.", look)
+        return self.context.by_hand(line.ts if line is not None else "")
 
     def _was_shown(self, line: Line, waits: str) -> bool:
         """Whether a person here has seen the plan that a line made: every app draws answers."""

@@ -158,7 +158,7 @@ async def put_back(
     way: Way,
 ) -> AsyncIterator[AnyEvent]:
     """Put files back, after a look at every one of them; all or nothing unless told otherwise."""
-    keeper = services.context.files
+    keeper, how = services.context.files, services.context.hand[0]
     agreed: list[Outlook] | None = None
     while True:
         looks = [await asyncio.to_thread(keeper.outlook, each) for each in sets]
@@ -185,13 +185,17 @@ async def put_back(
         changes, left = _decided(outlook, way)
         if not changes and not left and each is not found[-1][0]:
             continue
-        done = await asyncio.to_thread(keeper.put_back, direction, turns, each.root, changes, left)
+        done = await asyncio.to_thread(
+            keeper.put_back, direction, turns, each.root, changes, left, how
+        )
         for event in announcements(done.line):
             yield event
         told.append(_told(direction, turns, done.changes, done.left, outlook))
     if not found:
         # Written down as well, or the same turns would be taken back for ever.
-        await asyncio.to_thread(keeper.put_back, direction, turns, str(keeper.roots[0]), ())
+        await asyncio.to_thread(
+            keeper.put_back, direction, turns, str(keeper.roots[0]), (), (), how
+        )
         told.append(f"The files of {turn_names(turns)} are as they were before.")
     told += await asyncio.to_thread(_jobs_of, services, turns)
     yield CommandPrinted(

@@ -17,7 +17,7 @@ import msgspec
 from mindstone_tui.core import errors, events, numbers
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import LeftQuestion, asked_before
-from mindstone_tui.core.entries import Line, conversation
+from mindstone_tui.core.entries import Line, base, conversation, derived
 from mindstone_tui.core.events import Answer, AnyEvent, from_entry, narrate, narrate_entry
 from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.lease import Lease
@@ -55,8 +55,8 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
                 told.append(f"{names[call]} · {words}")
             case conversation.ToolRefused(call=call, by=by) if by != "person" and call in names:
                 told.append(f"{names[call]} · {words}")
-            case entry if decision := narrate_entry.decision_in(entry, line.channel):
-                told.append(decision)
+            case base.ByHand(how=how) as entry if how or isinstance(entry, derived.MemoryDecided):
+                told.append(words)
             case conversation.TurnEnded(how=how) if how:
                 told.append(f"stopped · {how} · {line.channel}")
     return told
@@ -196,10 +196,11 @@ class SharedQuestions:
             return line is not None and self._context.questions.hand_on(_call_of(line))
         return False
 
-    def tell_left(self, lease: Lease) -> None:
+    def tell_left(self, lease: Lease, declined: str = "") -> None:
         """Say once what a program asked that has ended since: nobody else has the lease.
 
-        The turn that asked gets an end of its own; the question of a command gets it here.
+        The turn that asked gets an end of its own; the question of a command gets it here, unless
+        somebody declines it now.
         """
         now, turn = datetime.now(UTC), self._newest_turn()
         for line in open_questions.still_open(turn):
@@ -208,11 +209,11 @@ class SharedQuestions:
                 self._told_left.add(question.since)
                 told = f"{question.sentence(now)} {question.remedy}"
                 self._emit(events.Noticed(message=told, level="warning"))
-            if _is_over(turn):
+            if _is_over(turn) and question.call != declined:
                 ended = conversation.ToolAnswered(
                     call=question.call, allowed=False, why=_ENDED, how=conversation.NOBODY
                 )
-                self._context.window.record(ended, line.turn)
+                self._settle(ended, self._context.window.record(ended, line.turn))
 
     def hear(self, line: Line, *, left: bool = False) -> None:
         """Take in a line that somebody wrote, in the order of the file.

@@ -215,7 +215,7 @@ class Session:
         try:
             with contextlib.suppress(errors.EntryNotSaved):  # writing it says so, and ends the turn
                 self._catch_up()
-            self._take_over("not yet")
+            self._take_over("not yet", "" if answer.allowed else call)
             written = self._questions.write(call, answer)
             self._catch_up()  # what others wrote before it comes first, an answer among it
             if written is not None:
@@ -224,7 +224,7 @@ class Session:
         except errors.MindstoneError as error:
             self._complain(error)
 
-    def _take_over(self, answered: str = "here") -> None:
+    def _take_over(self, answered: str = "here", declined: str = "") -> None:
         """Go on with the turn whose question was just answered, if its program left it.
 
         Before that is answered, a turn that nobody can go on with is ended, and that is told.
@@ -234,7 +234,7 @@ class Session:
         try:
             if answered == "not yet":
                 if self._questions.left() is None:
-                    self._questions.tell_left(self._lease)
+                    self._questions.tell_left(self._lease, declined)
                     self._take_in(self.services.close_open_turn())
             elif self._questions.to_go_on_with() is not None:
                 self._inbox.put(inbox.LeftTurn(), first=True)

@@ -219,6 +219,12 @@ async def test_a_rewind_means_no_turn_that_came_while_it_was_written(tmp_path: P
         assert (picture(work) == made, stage.entries(Rewound)) == (True, [])
         assert (await stage.run("/rewind turn 0 --files"))[0].ok
         assert picture(work) != made
+        _, why = await stage.run("/why turn 1")
+    assert [each.how for each in stage.entries(FilesRestored)] == ["typed /rewind turn"]
+    assert [each.how for each in stage.entries(Rewound)] == ["typed /rewind turn"]
+    for told in ("Changes of turn 1 taken back: ", "Rewound to turn 0; "):
+        (line,) = [one for one in why.splitlines() if told in one]
+        assert "with typed /rewind turn" in line
 
 
 async def test_a_turn_that_touches_nothing_keeps_nothing(tmp_path: Path) -> None:
