@@ -495,6 +495,30 @@ async def test_a_yes_to_a_helper_whose_program_has_ended_is_refused_and_says_so(
     assert [one.ending for one in page.entries(TurnEnded)] == ["interrupted"]
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_what_a_command_of_an_ended_program_asked_gets_one_answer(
+    home: Path, tmp_path: Path, allowed: bool
+) -> None:
+    async with on_stage(home, cwd=tmp_path, follow=True, asks=True, channel="web") as page:
+        await page.say("hello")
+        killed = transcript_in(home)
+        killed.append(
+            ToolAsked(call="u", name="undo", risk="write", shown="overwrite a file", digest=""),
+            turn=1,
+        )
+        killed.close()
+        await page.until(events.ToolAsked)
+        page.session.answer("u", events.Answer(allowed=allowed, why="keep my lines", how="n"))
+        if allowed:
+            await page.until(events.Noticed, lambda event: "no longer open" in event.message)
+        else:
+            await page.until(events.ToolAnswered)
+        _, why = await page.run("/why turn 1")
+    (given,) = page.entries(ToolAnswered)
+    assert (given.allowed, given.how) == (False, "nobody" if allowed else "n")
+    assert ("keep my lines" in why) is not allowed
+
+
 async def test_a_no_to_a_folder_says_that_it_and_its_reason_were_kept(
     home: Path, tmp_path: Path
 ) -> None:
