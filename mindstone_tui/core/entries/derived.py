@@ -334,16 +334,21 @@ class NoteTaken(TextEntry):
     by: str = "model"
 
 
-class MemoryProposed(TextEntry):
-    """A durable memory is proposed; nothing is stored until a person agrees."""
+class ProposedMemory(Part, kw_only=True):
+    """What a memory would say, instead of what, and where it comes from."""
 
     proposal: str
     path: str
     before: str
     after: str
-    sources: tuple[int, ...]
-    by: str
     why: str = ""
+    sources: tuple[int, ...]
+
+
+class MemoryProposed(TextEntry, ProposedMemory):
+    """A durable memory is proposed; nothing is stored until a person agrees."""
+
+    by: str
 
 
 BY_CORRECTION: Final = "the correction in line "
@@ -434,14 +439,19 @@ class Delegated(TextEntry):
     call: str = ""
 
 
-class DelegationEnded(TextEntry):
-    """What a sub-agent brought back, and what it cost."""
+class DelegationCost(Part, kw_only=True):
+    """How a sub-agent ended, and what it cost."""
 
     child: str
     ending: str
-    text: str
     tokens: int = 0
     cost: float | None = None
+
+
+class DelegationEnded(TextEntry, DelegationCost):
+    """What a sub-agent brought back, and what it cost."""
+
+    text: str
 
 
 class TaskStarted(TextEntry):

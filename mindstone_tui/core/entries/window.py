@@ -277,16 +277,21 @@ class PromptPlanned(Entry):
 _OTHERS: Final = ("model", "window", "window_label", "reserve", "max_tokens", "images", "sounds")
 
 
-class ContextWindowPruned(Entry):
-    """Whole exchanges left the window; each was read back from the index first."""
+class Departure(Part, kw_only=True):
+    """Which exchanges left the window, and why."""
 
     left: tuple[Left, ...]
-    state: WindowState
     tokens_before: int
     tokens_after: int
     policy: str
     trigger: str
     """`ceiling`, `emergency`, `manual`, `spike`, `import` …"""
+
+
+class ContextWindowPruned(Entry, Departure):
+    """Whole exchanges left the window; each was read back from the index first."""
+
+    state: WindowState
     marker: str = ""
     """The line that tells the model how much is out of its window and how to get it."""
 
@@ -488,8 +493,8 @@ class VelocitySpiked(Entry):
     ratio: float
 
 
-class ShareCrossed(Entry):
-    """A share of the window crossed its soft or its hard mark, upwards or back."""
+class ShareMove(Part, kw_only=True):
+    """A share of the window that crossed its soft or its hard mark, upwards or back."""
 
     component: str
     before: ShareLevel
@@ -498,14 +503,23 @@ class ShareCrossed(Entry):
     limit: int
 
 
-class AlertRaised(Entry):
-    """Something that planning could not solve by itself."""
+class ShareCrossed(Entry, ShareMove):
+    """A share of the window crossed its soft or its hard mark, upwards or back."""
+
+
+class Alert(Part, kw_only=True):
+    """What is wrong, how badly, and what helps."""
 
     level: AlertLevel
     metric: str
     message: str
-    value: float | None = None
     remedy: str = ""
+
+
+class AlertRaised(Entry, Alert):
+    """Something that planning could not solve by itself."""
+
+    value: float | None = None
 
 
 class HealthMeasured(Entry):
