@@ -273,17 +273,22 @@ class ToolRefused(TextEntry):
     why: str
 
 
-class CallResult(Part, kw_only=True):
-    """What came of a call."""
+class Returned(Part, kw_only=True):
+    """What a tool gave back."""
 
-    call: str
-    name: str
     text: str
     status: ToolStatus = "ok"
     finding: str = ""
     """One deterministic line that stands for the result when it is trimmed from the prompt."""
     diff: str = ""
     elapsed: float = 0.0
+
+
+class CallResult(Returned, kw_only=True):
+    """What came of a call."""
+
+    call: str
+    name: str
     shown: str = ""
     """What it was meant for, when it failed before it could begin."""
 

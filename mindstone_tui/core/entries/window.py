@@ -330,7 +330,21 @@ class ToolResultsTrimmed(TextEntry):
     trigger: str = "trim"
 
 
-class RoomStepTaken(Entry):
+class StepEffect(Part, kw_only=True):
+    """What applying a step came to; `held` is false when it failed and changed nothing."""
+
+    strategy: str = ""
+    """How texts were shortened, or in which order exchanges left."""
+    calls: int = 0
+    """Requests to a model that it took."""
+    fidelity: float | None = None
+    """The share of names, rules and open items of the originals that stand in what replaces them;
+    None when nothing does."""
+    held: bool = True
+    why: str = ""
+
+
+class RoomStepTaken(Entry, StepEffect):
     """One step of a cascade or a compaction: what it did, what it cost, what it kept."""
 
     mode: str
@@ -338,13 +352,6 @@ class RoomStepTaken(Entry):
     """`tool_results`, `evict`, `progressive`, `compaction`, `delegate`, `checkpoint` …"""
     tokens_before: int
     tokens_after: int
-    strategy: str = ""
-    calls: int = 0
-    """Requests to a model."""
-    fidelity: float | None = None
-    """The share of names, rules and open items that stand in what replaced the originals."""
-    held: bool = True
-    why: str = ""
 
 
 class Pinned(Entry):

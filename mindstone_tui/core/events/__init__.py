@@ -195,14 +195,11 @@ class WindowChanged(EntryEvent):
     detail: str
 
 
-class SummaryDerived(EntryEvent):
+class SummaryDerived(Event, derived.Shortening, omit_defaults=False):
     """A labelled summary stands in for originals in the prompt."""
 
-    strategy: str
-    tokens_before: int
-    tokens_after: int
-    model: str
-    fallback: bool
+    turn: int
+    entry: str
 
 
 class ZoneChanged(EventOfTurn):
