@@ -238,9 +238,9 @@ class Rehearsal(msgspec.Struct, dict=True, eq=False):
         self.sketch = InMemoryTranscript(self._source.places)
         self.recollection = Recollection(self._settings.recall, options.embedder)
         self.window = LiveWindow(
-            self.sketch,
             self.sketch.history(),
             self._settings,
+            transcript=self.sketch,
             indexer=self.recollection,
             counters=options.counters,
             calibration=Calibration(),

@@ -191,15 +191,14 @@ class _Assembly:
 
     @cached_property
     def window(self) -> LiveWindow:
-        window = LiveWindow(
-            self.transcript,
+        return LiveWindow(
             self.history,
             self.settings,
+            transcript=self.transcript,
             indexer=self.recall,
             calibration=Calibration(self.home.state / "calibration.json"),
+            by_words=lambda: self.recall.by_words,
         )
-        window.by_words = lambda: self.recall.by_words
-        return window
 
     # Who answers, and with which tools
 

@@ -168,9 +168,9 @@ def window_in(
     transcript = transcript_in(home, disk=Unsynced())
     counter = Quarter()
     return LiveWindow(
-        transcript,
         transcript.history(),
         settings or Settings(),
+        transcript=transcript,
         indexer=FakeIndex(),
         counters=lambda model: counter,
         similar=similar,
