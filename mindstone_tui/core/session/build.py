@@ -300,10 +300,6 @@ class _Assembly:
     # What is built on the turn's context
 
     @cached_property
-    def answering(self) -> SessionModels:
-        return SessionModels(self.context, self.history, self.models)
-
-    @cached_property
     def project(self) -> Project:
         return Project(self.workspace, TrustFile(self.home.trust))
 
@@ -315,7 +311,7 @@ class _Assembly:
             self.context,
             history=self.history,
             recall=self.recall,
-            models=self.answering,
+            models=SessionModels(self.models, self.context, self.history),
             tools=self.tools,
             project=self.project,
             store=self._store,
