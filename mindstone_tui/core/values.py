@@ -1,7 +1,7 @@
 """How values are declared in this house: frozen, equal by content, named arguments only."""
 
 from pathlib import Path
-from typing import TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 import msgspec
 
@@ -11,6 +11,11 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Value(msgspec.StructMeta):
     """Tells type checkers what msgspec already enforces on such a struct."""
+
+
+def shared(kind: type[msgspec.Struct], source: object) -> dict[str, Any]:
+    """What another value has of the fields of a kind, by their names."""
+    return {name: getattr(source, name) for name in kind.__struct_fields__}
 
 
 def shipped(module: str, name: str, kind: type[T]) -> T:

@@ -91,7 +91,11 @@ def text(chance: random.Random, words: int) -> str:
 
 def open_set(transcript: Transcript) -> LiveWindow:
     return LiveWindow(
-        transcript, transcript.history(), Settings(), indexer=MadeUpIndex(), off_loop=here
+        transcript.history(),
+        Settings(),
+        transcript=transcript,
+        indexer=MadeUpIndex(),
+        off_loop=here,
     )
 
 

@@ -27,7 +27,7 @@ from mindstone_tui.core.providers import (
 from mindstone_tui.core.providers.dialect import Dialect, failure_in
 from mindstone_tui.core.providers.direct import Heard, StreamFailed
 from mindstone_tui.core.providers.errors import Failure, translate
-from mindstone_tui.core.providers.key_store import stored_keys
+from mindstone_tui.core.providers.key_store import stored_key
 from mindstone_tui.core.providers.scripted import read_script
 from mindstone_tui.core.recall.question import read_question
 from mindstone_tui.core.redaction import Redactor
@@ -348,7 +348,7 @@ TARGETS: tuple[Target, ...] = (
     Target("notes", _of_text(notes.parse, notes.cold_start), [b"- [decision] port 8080\n- x\n"]),
     Target(
         "keys",
-        _home_file(stored_keys, "keys.toml"),
+        _home_file(lambda path: stored_key(path, "openai"), "keys.toml"),
         [b'[keys]\nopenai = "sk-x"\n', b'openai = "sk-x"\n'],
     ),
     Target("theme", _home_file(_theme, "mine.toml"), [path.read_bytes() for path in _TOML]),

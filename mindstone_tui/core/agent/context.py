@@ -165,7 +165,7 @@ class ToolOffer:
         )
 
 
-class Answering(msgspec.Struct, frozen=True, kw_only=True):
+class Answering(msgspec.Struct, kw_only=True):
     """Which model answers, and how it was chosen."""
 
     model: str
@@ -264,68 +264,51 @@ class Questions:
         self._open.clear()
 
 
-class TurnContext:
+class TurnContext(Answering, kw_only=True, dict=True, eq=False):
     """The collaborators of one session, as a turn and a command see them."""
 
-    services: TurnServices
-    """Introduced by the session once everything is built that stands on this context."""
+    window: LiveWindow
+    tools: dict[str, base.Tool]
+    """What is on offer to the model now; whoever switches tools changes it."""
+    tool_context: Callable[[str], base.ToolContext]
+    permissions: Permissions
+    files: FileKeeper
+    hooks: Hooks
+    redactor: Redactor
+    report_bug: Callable[[BaseException], object]
+    questions: Questions = msgspec.field(default_factory=Questions)
+    read_through: int = -1
+    """The newest line that a person could read when they began to write this command."""
+    hand: tuple[str, float] = ("", 0.0)
+    """What a person did last, a command or an answer, and for how long they had seen why."""
+    stopped_by: str = ""
+    """The key or the click with which a person stopped the turn that runs."""
+    ask_through: Callable[[ToolAsked], Awaitable[Answer]] | None = None
+    """Who puts a sub-agent's questions to a person; None where a turn puts its own."""
+    tell: Callable[[AnyEvent], None] = lambda event: None
+    """Announces what a tool wrote down while it ran."""
+    reports: bool = True
+    """Whether somebody wants every report as it changes, or only the numbers of a request."""
+    leaves_failures: bool = False
+    """Whether a turn whose model failed stays open: a program asks for it again by itself."""
+    steering: list[UserMessage] = []
+    following: list[UserMessage] = []
+    """Further parts of a message that was split, each for the turn after the one before it."""
+    added: list[int] = []
+    """Lines of this turn whose text its next prompts end with, beside what was recalled."""
+    _warned: set[str] = set()
+    _served: dict[str, Window] = {}
+    """Windows that servers named for models of which nothing else is known."""
+    _learned: dict[str, int] = {}
+    """Windows of models that called a prompt too long which we had thought would fit."""
 
-    def __init__(
-        self,
-        *,
-        window: LiveWindow,
-        answering: Answering,
-        tools: dict[str, base.Tool],
-        tool_context: Callable[[str], base.ToolContext],
-        permissions: Permissions,
-        files: FileKeeper,
-        hooks: Hooks,
-        redactor: Redactor,
-        report_bug: Callable[[BaseException], object],
-    ) -> None:
-        self.window = window
-        self.transcript = window.transcript
-        self.settings = window.settings
-        self.model = answering.model
-        self.overridden = answering.overridden
-        self.provider = answering.provider
-        self.named_window = answering.named_window
-        self.position = answering.position
-        self.tools = tools
-        """What is on offer to the model now; whoever switches tools changes it."""
-        self.offer = ToolOffer(tools)
-        self.tool_context = tool_context
-        self.permissions = permissions
-        self.files = files
-        self.hooks = hooks
-        self.redactor = redactor
-        self.report_bug = report_bug
-        self.questions = Questions()
-        self.read_through = -1
-        """The newest line that a person could read when they began to write this command."""
-        self.hand = ("", 0.0)
-        """What a person did last, a command or an answer, and for how long they had seen why."""
-        self.stopped_by = ""
-        """The key or the click with which a person stopped the turn that runs."""
+    def __post_init__(self) -> None:
+        self.transcript = self.window.transcript
+        self.settings = self.window.settings
+        self.offer = ToolOffer(self.tools)
         self._opened = datetime.now(UTC)
-        self.ask_through: Callable[[ToolAsked], Awaitable[Answer]] | None = None
-        """Who puts a sub-agent's questions to a person; None where a turn puts its own."""
-        self.tell: Callable[[AnyEvent], None] = lambda event: None
-        """Announces what a tool wrote down while it ran."""
-        self.reports = True
-        """Whether somebody wants every report as it changes, or only the numbers of a request."""
-        self.leaves_failures = False
-        """Whether a turn whose model failed stays open: a program asks for it again by itself."""
-        self.steering: list[UserMessage] = []
-        self.following: list[UserMessage] = []
-        """Further parts of a message that was split, each for the turn after the one before it."""
-        self.added: list[int] = []
-        """Lines of this turn whose text its next prompts end with, beside what was recalled."""
-        self._warned: set[str] = set()
-        self._served: dict[str, Window] = {}
-        """Windows that servers named for models of which nothing else is known."""
-        self._learned: dict[str, int] = {}
-        """Windows of models that called a prompt too long which we had thought would fit."""
+        self.services: TurnServices
+        """Introduced by the session once everything is built that stands on this context."""
 
     def by_hand(self, since: str = "") -> dict[str, Any]:
         """How a person decides now about what was put then, as the entry of it says.

@@ -20,6 +20,7 @@ from mindstone_tui.core.health.fidelity import Judged, judge
 from mindstone_tui.core.health.monitor import Monitor
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.providers.guide import GUIDE
+from mindstone_tui.core.values import shared
 
 PROBING: Final = 3.0
 """Seconds that probing recall may take after a turn."""
@@ -129,7 +130,7 @@ class Health(msgspec.Struct, dict=True, eq=False):
             summaries = self._context.window.fold.state.summaries
             judged = await judge_summary(window_view.reader(history), summaries, ask)
         verdict = derived.SummaryJudged(
-            **{name: getattr(judged, name) for name in derived.SummaryScore.__struct_fields__},
+            **shared(derived.SummaryScore, judged),
             summary=summaries[-1],
             gate=fidelity.GATE,
             passes=judged.score is not None and judged.score >= fidelity.GATE,

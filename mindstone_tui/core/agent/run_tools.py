@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core import errors, events
+from mindstone_tui.core import errors, events, values
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep
 from mindstone_tui.core.entries import Line, ToolCall, conversation, derived
@@ -386,7 +386,7 @@ class _Use(msgspec.Struct):
 
 def asked_before(line: Line, asked: conversation.ToolAsked) -> events.ToolAsked:
     """A question that is on record, as it is put on another surface."""
-    fields = {name: getattr(asked, name) for name in asked.__struct_fields__}
+    fields = values.shared(conversation.AskedCall, asked)
     return events.ToolAsked(turn=line.turn, channel=line.channel, since=line.ts, **fields)
 
 
@@ -398,8 +398,8 @@ def put_question(
     The place for the answer is open when this returns.
     """
     question = msgspec.structs.replace(question, folder=context.folder)
-    asked = {name: getattr(question, name) for name in conversation.ToolAsked.__struct_fields__}
-    line = context.window.record(conversation.ToolAsked(**asked), turn)
+    asked = conversation.ToolAsked(**values.shared(conversation.AskedCall, question))
+    line = context.window.record(asked, turn)
     waiting = context.questions.ask(question.call, line.ts)
     return msgspec.structs.replace(question, since=line.ts), waiting
 

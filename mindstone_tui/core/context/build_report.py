@@ -192,7 +192,7 @@ def report_at(
     counters: Callable[[str], Counter] = counter_for,
 ) -> reports.ContextReport:
     """The accounting of a request of the past, from the transcript alone."""
-    view = window_view.PastView(history, settings, plan_line, counters)
+    view = window_view.PastView(history, settings, counters, plan_line=plan_line)
     plan = view.plan
     room = budget.Room(plan.window, plan.window_label, plan.reserve)
     call = window_view.Call(

@@ -13,6 +13,7 @@ from mindstone_tui.core.config.settings import CascadeSettings
 from mindstone_tui.core.context.exchanges import RECENT, Exchange
 from mindstone_tui.core.context.summaries import AGES, level_of
 from mindstone_tui.core.entries import Line, Part, window
+from mindstone_tui.core.values import shared
 
 StepName = Literal[
     "tool_results",
@@ -86,20 +87,11 @@ def cascade_plan(settings: CascadeSettings, emergency: float) -> CascadePlan:
     )
 
 
-class Effect(Part):
-    """What applying a step came to; `held` is false when it failed and changed nothing."""
+class Effect(window.StepEffect):
+    """What a step came to, and what follows from it."""
 
-    held: bool = True
-    why: str = ""
     lines: tuple[Line, ...] = ()
     """What the step wrote, when the window did not write it itself."""
-    strategy: str = ""
-    """How texts were shortened, or in which order exchanges left."""
-    calls: int = 0
-    """Requests to a model that it took."""
-    fidelity: float | None = None
-    """The share of names, rules and open items of the originals that stand in what replaces them;
-    None when nothing does."""
     adds: int = 0
     """Tokens that a later link of the chain will put into the prompt because of it."""
 
@@ -117,13 +109,9 @@ class Taken(Part):
         return window.RoomStepTaken(
             mode=mode,
             step=self.step,
-            strategy=self.effect.strategy,
             tokens_before=round(self.before * usable),
             tokens_after=round(self.after * usable),
-            calls=self.effect.calls,
-            fidelity=self.effect.fidelity,
-            held=self.effect.held,
-            why=self.effect.why,
+            **shared(window.StepEffect, self.effect),
         )
 
 

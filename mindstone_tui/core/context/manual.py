@@ -21,6 +21,7 @@ from mindstone_tui.core.context.prune import (
     trim_results,
     units_of,
 )
+from mindstone_tui.core.context.report import EntryStanding
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, fold_at
 from mindstone_tui.core.entries import Line, Span, derived, window
@@ -354,18 +355,10 @@ def _lines_of(live: LiveWindow, turn: int) -> list[Line]:
     return lines
 
 
-class Reason(msgspec.Struct, frozen=True, kw_only=True):
+class Reason(EntryStanding, kw_only=True):
     """What happened to an entry, in one sentence and in figures."""
 
-    seq: int
-    entry: str
-    turn: int
-    kind: str
     in_window: bool
-    why: str
-    protected: bool = False
-    score: float | None = None
-    parts: dict[str, float] = {}
     by: int | None = None
     """The entry that decided it."""
     policy: str = ""

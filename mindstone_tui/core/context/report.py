@@ -38,21 +38,26 @@ class Marks(Part, omit_defaults=False):
     red: int
 
 
-class Block(Part, omit_defaults=False):
-    """One entry in the next prompt."""
+class EntryStanding(Part, omit_defaults=False):
+    """How an entry stands to the window."""
 
     entry: str
     seq: int
     kind: str
     turn: int
-    tokens: int
-    protected: bool
     why: str
-    """Why it is protected, or under which policy it may leave."""
-    role: str = ""
-    preview: str = ""
+    """Why it is protected, under which policy it may leave, or why it is not in the window."""
+    protected: bool = False
     score: float | None = None
     parts: dict[str, float] = {}
+
+
+class Block(EntryStanding, kw_only=True):
+    """One entry in the next prompt."""
+
+    tokens: int
+    role: str = ""
+    preview: str = ""
     trimmed: bool = False
     pinned: bool = False
     age: int = 0

@@ -17,7 +17,7 @@ from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked
 from mindstone_tui.core.entries import Message, Part, derived, window
 from mindstone_tui.core.statements.register import Register
 from mindstone_tui.core.text import as_data, fresh_nonce
-from mindstone_tui.core.values import Value
+from mindstone_tui.core.values import Value, shared
 
 
 class Material(Part):
@@ -56,8 +56,7 @@ class Summary(derived.ShorterText):
 
     def entry(self, state: window.WindowState | None = None) -> derived.SummaryDerived:
         """What the transcript remembers of it."""
-        shared = derived.ShorterText.__struct_fields__
-        return derived.SummaryDerived(**{name: getattr(self, name) for name in shared}, state=state)
+        return derived.SummaryDerived(**shared(derived.ShorterText, self), state=state)
 
 
 class Unchanged(Part):

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
-from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context import findings, policies, watch, window_view
 from mindstone_tui.core.entries import Draft, Entry, Label, Line, ToolSchema
 from mindstone_tui.core.entries.window import (
@@ -24,8 +23,7 @@ from mindstone_tui.core.entries.window import (
     ToolsChanged,
 )
 from mindstone_tui.core.errors import EntryNotSaved
-from mindstone_tui.core.tokens import Calibration, Counter, counter_for
-from mindstone_tui.core.transcript import History, Transcript, reader
+from mindstone_tui.core.transcript import Transcript, reader
 
 Ensure = Callable[[Sequence[window_view.ExchangeLines]], Mapping[int, Receipt]]
 OffLoop = Callable[[Ensure, Sequence[window_view.ExchangeLines]], Awaitable[Mapping[int, Receipt]]]
@@ -40,42 +38,30 @@ async def _in_thread(
     return await asyncio.to_thread(ensure, units)
 
 
-class LiveWindow(window_view.View):
+class LiveWindow(window_view.View, kw_only=True):
     """What the model sees next, kept by writing down every decision about it."""
 
-    def __init__(
-        self,
-        transcript: Transcript,
-        history: History,
-        settings: Settings,
-        *,
-        indexer: window_view.Indexer,
-        counters: Callable[[str], Counter] = counter_for,
-        calibration: Calibration | None = None,
-        similar: policies.Similarity = policies.word_similarity,
-        off_loop: OffLoop = _in_thread,
-    ) -> None:
-        super().__init__(
-            history, settings, counters=counters, calibration=calibration, similar=similar
-        )
-        self.transcript = transcript
-        self._indexer = indexer
-        self._off_loop = off_loop
-        self._missed: list[Line] = []
-        self._others: set[int] = set()
-        """Lines that others wrote since this was opened: what those offer was offered there."""
-        self.blocked: set[tuple[int, str]] = set()
-        """What was already said, per turn, about prunes that could not happen."""
-        self.placeholders = findings.Placeholders()
-        self.open_steps = 0
-        """Of the list of what is to be done: how much is still open."""
-        self.room_maker: RoomMaker | None = None
-        """How room is made where the session brings other means than the sliding window."""
-        self._replacements = transcript.replacements
-        self.on_replaced: Callable[[str], None] = lambda what: None
-        """Told when another history stands in this one's place."""
-        self.on_saved: Callable[[int], None] = lambda entries: None
-        """Told when so many entries are on disk after all."""
+    transcript: Transcript
+    indexer: window_view.Indexer
+    off_loop: OffLoop = _in_thread
+    blocked: set[tuple[int, str]] = set()
+    """What was already said, per turn, about prunes that could not happen."""
+    placeholders: findings.Placeholders = msgspec.field(default_factory=findings.Placeholders)
+    open_steps: int = 0
+    """Of the list of what is to be done: how much is still open."""
+    room_maker: RoomMaker | None = None
+    """How room is made where the session brings other means than the sliding window."""
+    on_replaced: Callable[[str], None] = lambda what: None
+    """Told when another history stands in this one's place."""
+    on_saved: Callable[[int], None] = lambda entries: None
+    """Told when so many entries are on disk after all."""
+    _missed: list[Line] = []
+    _others: set[int] = set()
+    """Lines that others wrote since this was opened: what those offer was offered there."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._replacements = self.transcript.replacements
 
     def catch_up(self) -> None:
         """Take in what other surfaces appended."""
@@ -177,6 +163,7 @@ class LiveWindow(window_view.View):
         if fold is self.fold:
             return self
         view = copy.copy(self)
+        vars(view).update(vars(self))  # a copy has only what is declared
         view.fold = fold
         view.forget_measure()
         return view
@@ -201,7 +188,7 @@ class LiveWindow(window_view.View):
 
     async def ensure(self, units: Sequence[window_view.ExchangeLines]) -> Mapping[int, Receipt]:
         """Ask for receipts off the loop; lines that arrive meanwhile are taken in."""
-        receipts = await self._off_loop(self._indexer.ensure, units)
+        receipts = await self.off_loop(self.indexer.ensure, units)
         self.catch_up()
         return receipts
 

@@ -128,33 +128,25 @@ def keys_of(fold: Fold, model: str, turn: int) -> list[messages.Key]:
     return [("model", model), fold.head_key(), *(item.key for item in placed)]
 
 
-class View:
+class View(msgspec.Struct, dict=True, eq=False):
     """A transcript's window, folded and measured."""
 
-    def __init__(
-        self,
-        history: History,
-        settings: Settings,
-        *,
-        fold: Fold | None = None,
-        counters: Callable[[str], Counter] = counter_for,
-        calibration: Calibration | None = None,
-        similar: policies.Similarity = policies.word_similarity,
-    ) -> None:
-        self.history = history
-        self.settings = settings
-        self.similar = similar
-        self._counters = counters
-        self._ledgers: dict[int, TokenCache] = {}
-        self._calibration = calibration or Calibration()
-        self.by_words: Callable[[], int] = lambda: 0
-        """How many passages of this session are found by words only so far."""
-        self._begin(open_fold(history) if fold is None else fold)
+    history: History
+    settings: Settings
+    counters: Callable[[str], Counter] = counter_for
+    calibration: Calibration = msgspec.field(default_factory=Calibration)
+    similar: policies.Similarity = policies.word_similarity
+    by_words: Callable[[], int] = lambda: 0
+    """How many passages of this session are found by words only so far."""
+    _ledgers: dict[int, TokenCache] = {}
+
+    def __post_init__(self) -> None:
+        self._begin(open_fold(self.history))
 
     def _begin(self, fold: Fold) -> None:
         """Know a window and nothing that was measured of another."""
         self.fold = fold
-        self.watch = watch.Watch(self._calibration, reader(self.history))
+        self.watch = watch.Watch(self.calibration, reader(self.history))
         plan = fold.plan
         after = reader(self.history)(plan.seq + 1, plan.seq + _LOOKED_AHEAD) if plan else ()
         self.watch.start(plan, after)
@@ -178,7 +170,7 @@ class View:
 
     def ledger(self, model: str) -> TokenCache:
         """The counts for a model's vocabulary."""
-        counter = self._counters(model)
+        counter = self.counters(model)
         return self._ledgers.setdefault(id(counter), TokenCache(counter))
 
     def measure(self, call: Call) -> Measured:
@@ -344,25 +336,21 @@ class View:
         return self.sent
 
 
-class PastView(View):
+class PastView(View, kw_only=True):
     """The window as it was when a request was planned, with the figures of that day."""
 
-    def __init__(
-        self,
-        history: History,
-        settings: Settings,
-        plan_line: Line,
-        counters: Callable[[str], Counter] = counter_for,
-    ) -> None:
-        plan = plan_line.entry
+    plan_line: Line
+
+    def __post_init__(self) -> None:
+        plan = self.plan_line.entry
         assert isinstance(plan, PromptPlanned)
-        super().__init__(history, settings, fold=fold_at(history, plan_line), counters=counters)
+        self._begin(fold_at(self.history, self.plan_line))
         self.plan = plan
-        self._plan_seq = plan_line.seq
-        self.watch = watch.Watch(Calibration(), reader(history))
-        self.watch.start(plan_line, ())
+        self.watch = watch.Watch(Calibration(), reader(self.history))
+        self.watch.start(self.plan_line, ())
         self._windows = self.watch.carried.windows
-        for line in reader(history)(plan_line.seq + 1, plan_line.seq + _LOOKED_AHEAD):
+        first = self.plan_line.seq + 1
+        for line in reader(self.history)(first, self.plan_line.seq + _LOOKED_AHEAD):
             self.watch.observe(line)
         self.sent = []
 
@@ -375,7 +363,7 @@ class PastView(View):
         """The recorded size; measured when the provider has reported on this very request."""
         found = self._pieces(call)
         anchor = self.watch.anchor
-        if anchor is not None and anchor.plan == self._plan_seq:
+        if anchor is not None and anchor.plan == self.plan_line.seq:
             return scaled(found, 1.0, "measured", anchor.reported)
         recorded = self.plan.measure
         label: Label = recorded.label if recorded else "estimated"

@@ -162,22 +162,27 @@ class AskedPart(Part, omit_defaults=False):
     """Verdicts that hold as well."""
 
 
-class Answer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
-    """A person's word on the tool that was asked about then, and on no other of that call."""
+class SaidOfCall(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
+    """What a person said of a tool, in the words in which every surface hears it."""
 
     allowed: bool
-    remember: str = ""
-    """A rule of `ToolAsked.remember`, or empty for this once."""
-    keep: Literal["", "turn", "session", "config"] = ""
-    """For how long; `turn` is what `session` means to a program that cannot see them leave."""
-    granted: str = ""
-    """How far it reaches, in the words in which it was offered; empty for this once."""
     why: str = ""
     how: str = ""
     """What they did: a key, `click`, `button`, what they typed; or which setting said it."""
     seen: float = 0.0
+    granted: str = ""
+    """How far it reaches, in the words in which it was offered; empty for this once."""
     asked: str = ""
     """For how many seconds the question was in view, and when it was put (`ToolAsked.since`)."""
+
+
+class Answer(SaidOfCall):
+    """A person's word on the tool that was asked about then, and on no other of that call."""
+
+    remember: str = ""
+    """A rule of `ToolAsked.remember`, or empty for this once."""
+    keep: Literal["", "turn", "session", "config"] = ""
+    """For how long; `turn` is what `session` means to a program that cannot see them leave."""
     stops: bool = False
     """The turn that asks is to end with it."""
 
@@ -202,8 +207,8 @@ class DeclinedCall(Part, omit_defaults=False):
     why: str
 
 
-class ToolAsked(TextEntry):
-    """A turn waits with a tool until somebody says yes or no, on whichever surface."""
+class AskedCall(Part, kw_only=True):
+    """Everything that somebody is shown who says yes or no to a tool."""
 
     call: str
     name: str
@@ -214,13 +219,20 @@ class ToolAsked(TextEntry):
     diff: str = ""
     why: str = ""
     remember: tuple[str, ...] = ()
+    """Rules that can be remembered with the answer."""
     parts: tuple[AskedPart, ...] = ()
     worst: str = ""
+    """The worst verdict among the parts."""
     scopes: tuple[AskedScope, ...] = ()
+    """Every yes there is, from the narrowest to the widest; the first is once."""
     folder: str = ""
     """Where it would run: a yes counts there and nowhere else."""
     helper: str = ""
     """The sub-agent that wants it, by its work; empty for the turn itself."""
+
+
+class ToolAsked(TextEntry, AskedCall):
+    """A turn waits with a tool until somebody says yes or no, on whichever surface."""
 
 
 class ToolAnswered(TextEntry, Answer, kw_only=True):
@@ -261,25 +273,35 @@ class ToolRefused(TextEntry):
     why: str
 
 
-class ToolReturned(TextEntry):
-    """What a tool gave back, as the model will see it."""
+class Returned(Part, kw_only=True):
+    """What a tool gave back."""
 
-    role: ClassVar[Role] = "tool"
-
-    call: str
-    name: str
     text: str
     status: ToolStatus = "ok"
     finding: str = ""
     """One deterministic line that stands for the result when it is trimmed from the prompt."""
+    diff: str = ""
     elapsed: float = 0.0
+
+
+class CallResult(Returned, kw_only=True):
+    """What came of a call."""
+
+    call: str
+    name: str
+    shown: str = ""
+    """What it was meant for, when it failed before it could begin."""
+
+
+class ToolReturned(TextEntry, CallResult):
+    """What a tool gave back, as the model will see it."""
+
+    role: ClassVar[Role] = "tool"
+
     full: str = ""
     """SHA-256 of the blob with the whole output, when `text` is only its head and tail."""
     full_size: int = 0
-    diff: str = ""
     source_id: str = ""
-    shown: str = ""
-    """What it was meant for, when it failed before it could begin."""
     images: tuple[Image, ...] = ()
     """Pictures that it gave; the text has a word for each."""
 
@@ -340,8 +362,8 @@ class ModelFailed(TextEntry):
     purpose: str = ""
 
 
-class TurnEnded(Entry):
-    """The turn is over."""
+class EndOfTurn(Part, kw_only=True):
+    """How a turn ended, and what it took."""
 
     ending: TurnEnding
     why: str = ""
@@ -351,6 +373,10 @@ class TurnEnded(Entry):
     usage: Usage = Usage()
     how: str = ""
     """The key or the click with which a person stopped it, on the surface of its channel."""
+
+
+class TurnEnded(Entry, EndOfTurn):
+    """The turn is over."""
 
 
 class MessageQueued(TextEntry):

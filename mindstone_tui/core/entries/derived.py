@@ -34,7 +34,25 @@ def with_correction(known: Corrected, by: int, words: tuple[str, ...]) -> Correc
     return {**{one: old for one, old in known.items() if not {*old} <= {*words}}, by: words}
 
 
-class RecalledPassage(Part):
+class Replacement(Part, kw_only=True):
+    """What a passage replaces, and what replaces it or some sentences of it."""
+
+    supersedes: tuple[int, ...] = ()
+    """Sequence numbers of older statements, also found, that this one replaces."""
+    superseded_by: int | None = None
+    """The newer statement, also found, that replaces this one."""
+    superseded_here: bool = False
+    """That line stands here: the passage is of a session that this one was forked from."""
+    corrected: Corrected = {}
+    """The sentences that others replace, by their lines, where the rest holds."""
+
+    @property
+    def replaced(self) -> list[str]:
+        """What replaces it, or some sentences of it, in words."""
+        return replaced_in_words(self.superseded_by, self.corrected, here=self.superseded_here)
+
+
+class RecalledPassage(Replacement):
     """One passage that was brought back, with the way to its source."""
 
     seq: int
@@ -47,12 +65,6 @@ class RecalledPassage(Part):
     speaker: str = ""
     text: str = ""
     parts: dict[str, float] = {}
-    supersedes: tuple[int, ...] = ()
-    superseded_by: int | None = None
-    superseded_here: bool = False
-    """That line stands here: the passage is of a session that this one was forked from."""
-    corrected: Corrected = {}
-    """Where the rest of it holds."""
     imported: str = ""
     """Where the words come from, if they were not said here; they are quoted, not obeyed."""
     at: tuple[int, int] | None = None
@@ -60,12 +72,6 @@ class RecalledPassage(Part):
     of: int | None = None
     """In a line: where the text of line `seq` has it. It stands there only, with whatever else is
     missing here; see `quotes`."""
-
-    @property
-    def replaced(self) -> list[str]:
-        """What replaces it, or some sentences of it, in words."""
-        return replaced_in_words(self.superseded_by, self.corrected, here=self.superseded_here)
-
     but: tuple[tuple[int, str], ...] = ()
     """In a line: signs of the text that the block shows in another form, by their place in it."""
 
@@ -301,22 +307,27 @@ class OfferAnswered(TextEntry, ByHand, kw_only=True):
     why: str = ""
 
 
-class ShorterText(Part):
-    """A shorter text, and what it was made of."""
+class Shortening(Part, kw_only=True):
+    """How a text became shorter, and by how much."""
 
     strategy: str
     """`conversation_compaction`, `notes`, `tool_result_summary`, `progressive`, `sub_agent`."""
-    sources: tuple[Span, ...]
-    text: str
     tokens_before: int
     tokens_after: int
     model: str
     """The model that wrote it, or `deterministic`."""
+    fallback: bool = False
+
+
+class ShorterText(Shortening):
+    """A shorter text, and what it was made of."""
+
+    sources: tuple[Span, ...]
+    text: str
     level: int = 0
     prompt_version: str = ""
     audit_missed: tuple[str, ...] = ()
     """What the model's text lost; the text that stands here has it again."""
-    fallback: bool = False
 
 
 class SummaryDerived(TextEntry, ShorterText):
@@ -334,16 +345,21 @@ class NoteTaken(TextEntry):
     by: str = "model"
 
 
-class MemoryProposed(TextEntry):
-    """A durable memory is proposed; nothing is stored until a person agrees."""
+class ProposedMemory(Part, kw_only=True):
+    """What a memory would say, instead of what, and where it comes from."""
 
     proposal: str
     path: str
     before: str
     after: str
-    sources: tuple[int, ...]
-    by: str
     why: str = ""
+    sources: tuple[int, ...]
+
+
+class MemoryProposed(TextEntry, ProposedMemory):
+    """A durable memory is proposed; nothing is stored until a person agrees."""
+
+    by: str
 
 
 BY_CORRECTION: Final = "the correction in line "
@@ -434,14 +450,19 @@ class Delegated(TextEntry):
     call: str = ""
 
 
-class DelegationEnded(TextEntry):
-    """What a sub-agent brought back, and what it cost."""
+class DelegationCost(Part, kw_only=True):
+    """How a sub-agent ended, and what it cost."""
 
     child: str
     ending: str
-    text: str
     tokens: int = 0
     cost: float | None = None
+
+
+class DelegationEnded(TextEntry, DelegationCost):
+    """What a sub-agent brought back, and what it cost."""
+
+    text: str
 
 
 class TaskStarted(TextEntry):

@@ -17,37 +17,47 @@ class FileChange(Part):
     after: str = ""
 
 
-class FilesChanged(TextEntry):
-    """Files were changed by one call; their contents before and after are kept beside this file."""
+class ChangesOfCall(Part, kw_only=True):
+    """What one call did to files."""
 
     call: str
     name: str
-    root: str
-    """The folder that the paths are relative to."""
     total: int
     changes: tuple[FileChange, ...]
     """The first of them."""
-    manifest: str
-    """SHA-256 of the whole list, which is kept with the contents."""
     unkept: int = 0
     """Changes that cannot be undone: a content was too large, or the store was full."""
+
+
+class FilesChanged(TextEntry, ChangesOfCall):
+    """Files were changed by one call; their contents before and after are kept beside this file."""
+
+    root: str
+    """The folder that the paths are relative to."""
+    manifest: str
+    """SHA-256 of the whole list, which is kept with the contents."""
     recovered: bool = False
     """Found after the program had stopped during the call."""
 
 
-class FilesRestored(TextEntry, ByHand, kw_only=True):
-    """A person took back what turns had done to files, or did it again."""
+class ChangesTakenBack(ByHand, kw_only=True):
+    """What turns had done to files, and is undone or done again."""
 
     direction: Literal["undo", "redo"]
     turns: tuple[int, ...]
-    root: str
     total: int
     changes: tuple[FileChange, ...]
+    left: tuple[str, ...] = ()
+    """Paths that stayed as they were, with the reason."""
+
+
+class FilesRestored(TextEntry, ChangesTakenBack, kw_only=True):
+    """A person took back what turns had done to files, or did it again."""
+
+    root: str
     manifest: str
     token: str
     """Names this one act, so that a crash does not record it twice."""
-    left: tuple[str, ...] = ()
-    """Paths that stayed as they were, with the reason."""
 
 
 class FilesLetGo(Entry):

@@ -278,16 +278,21 @@ class PromptPlanned(Entry):
 _OTHERS: Final = ("model", "window", "window_label", "reserve", "max_tokens", "images", "sounds")
 
 
-class ContextWindowPruned(Entry):
-    """Whole exchanges left the window; each was read back from the index first."""
+class Departure(Part, kw_only=True):
+    """Which exchanges left the window, and why."""
 
     left: tuple[Left, ...]
-    state: WindowState
     tokens_before: int
     tokens_after: int
     policy: str
     trigger: str
     """`ceiling`, `emergency`, `manual`, `spike`, `import` …"""
+
+
+class ContextWindowPruned(Entry, Departure):
+    """Whole exchanges left the window; each was read back from the index first."""
+
+    state: WindowState
     marker: str = ""
     """The line that tells the model how much is out of its window and how to get it."""
 
@@ -326,7 +331,21 @@ class ToolResultsTrimmed(TextEntry):
     trigger: str = "trim"
 
 
-class RoomStepTaken(Entry):
+class StepEffect(Part, kw_only=True):
+    """What applying a step came to; `held` is false when it failed and changed nothing."""
+
+    strategy: str = ""
+    """How texts were shortened, or in which order exchanges left."""
+    calls: int = 0
+    """Requests to a model that it took."""
+    fidelity: float | None = None
+    """The share of names, rules and open items of the originals that stand in what replaces them;
+    None when nothing does."""
+    held: bool = True
+    why: str = ""
+
+
+class RoomStepTaken(Entry, StepEffect):
     """One step of a cascade or a compaction: what it did, what it cost, what it kept."""
 
     mode: str
@@ -334,13 +353,6 @@ class RoomStepTaken(Entry):
     """`tool_results`, `evict`, `progressive`, `compaction`, `delegate`, `checkpoint` …"""
     tokens_before: int
     tokens_after: int
-    strategy: str = ""
-    calls: int = 0
-    """Requests to a model."""
-    fidelity: float | None = None
-    """The share of names, rules and open items that stand in what replaced the originals."""
-    held: bool = True
-    why: str = ""
 
 
 class Pinned(Entry):
@@ -489,8 +501,8 @@ class VelocitySpiked(Entry):
     ratio: float
 
 
-class ShareCrossed(Entry):
-    """A share of the window crossed its soft or its hard mark, upwards or back."""
+class ShareMove(Part, kw_only=True):
+    """A share of the window that crossed its soft or its hard mark, upwards or back."""
 
     component: str
     before: ShareLevel
@@ -499,14 +511,23 @@ class ShareCrossed(Entry):
     limit: int
 
 
-class AlertRaised(Entry):
-    """Something that planning could not solve by itself."""
+class ShareCrossed(Entry, ShareMove):
+    """A share of the window crossed its soft or its hard mark, upwards or back."""
+
+
+class Alert(Part, kw_only=True):
+    """What is wrong, how badly, and what helps."""
 
     level: AlertLevel
     metric: str
     message: str
-    value: float | None = None
     remedy: str = ""
+
+
+class AlertRaised(Entry, Alert):
+    """Something that planning could not solve by itself."""
+
+    value: float | None = None
 
 
 class HealthMeasured(Entry):

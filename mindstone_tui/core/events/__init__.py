@@ -14,13 +14,12 @@ import msgspec
 from mindstone_tui.core.context.report import Block as Block
 from mindstone_tui.core.context.report import ContextReport as ContextReport
 from mindstone_tui.core.context.report import GoneExchange as GoneExchange
-from mindstone_tui.core.entries import conversation, derived, store
-from mindstone_tui.core.entries.base import Label, ShareLevel, Usage, Zone, kind_of
+from mindstone_tui.core.entries import conversation, derived, store, window
+from mindstone_tui.core.entries.base import Label, Usage, Zone, kind_of
 from mindstone_tui.core.entries.conversation import Answer as Answer
 from mindstone_tui.core.entries.conversation import AskedPart as AskedPart
 from mindstone_tui.core.entries.conversation import AskedScope as AskedScope
 from mindstone_tui.core.entries.conversation import DeclinedCall as DeclinedCall
-from mindstone_tui.core.entries.window import AlertLevel, Left, Trimmed
 from mindstone_tui.core.values import Value
 
 
@@ -137,16 +136,10 @@ class MessageSteered(EntryEvent):
     text: str
 
 
-class TurnEnded(EventOfTurn):
+class TurnEnded(Event, conversation.EndOfTurn, omit_defaults=False):
     """The turn is over; exactly one for each that started."""
 
-    ending: conversation.TurnEnding
-    why: str = ""
-    remedy: str = ""
-    calls: int = 0
-    tools: int = 0
-    usage: Usage = Usage()
-    how: str = ""
+    turn: int
     elapsed: float = 0.0
     declined: tuple[DeclinedCall, ...] = ()
     """What was not allowed in it; known while it is live."""
@@ -173,14 +166,11 @@ class RecallInjected(EntryEvent):
     """Weaker ones that stayed out, because memory's share was full."""
 
 
-class WindowPruned(EntryEvent):
+class WindowPruned(Event, window.Departure, omit_defaults=False):
     """Whole exchanges left the window."""
 
-    left: tuple[Left, ...]
-    tokens_before: int
-    tokens_after: int
-    policy: str
-    trigger: str
+    turn: int
+    entry: str
 
 
 class PruneBlocked(EntryEvent):
@@ -193,7 +183,7 @@ class PruneBlocked(EntryEvent):
 class ResultsTrimmed(EntryEvent):
     """Older tool results became placeholders."""
 
-    results: tuple[Trimmed, ...]
+    results: tuple[window.Trimmed, ...]
     tokens_before: int
     tokens_after: int
 
@@ -205,14 +195,11 @@ class WindowChanged(EntryEvent):
     detail: str
 
 
-class SummaryDerived(EntryEvent):
+class SummaryDerived(Event, derived.Shortening, omit_defaults=False):
     """A labelled summary stands in for originals in the prompt."""
 
-    strategy: str
-    tokens_before: int
-    tokens_after: int
-    model: str
-    fallback: bool
+    turn: int
+    entry: str
 
 
 class ZoneChanged(EventOfTurn):
@@ -223,14 +210,10 @@ class ZoneChanged(EventOfTurn):
     utilization: float
 
 
-class ShareCrossed(EventOfTurn):
+class ShareCrossed(Event, window.ShareMove, omit_defaults=False):
     """A share of the window crossed its soft or its hard mark, upwards or back."""
 
-    component: str
-    before: ShareLevel
-    after: ShareLevel
-    tokens: int
-    limit: int
+    turn: int
 
 
 class VelocitySpiked(EventOfTurn):
@@ -240,13 +223,10 @@ class VelocitySpiked(EventOfTurn):
     baseline: float
 
 
-class AlertRaised(EventOfTurn):
+class AlertRaised(Event, window.Alert, omit_defaults=False):
     """Something planning could not solve by itself."""
 
-    level: AlertLevel
-    metric: str
-    message: str
-    remedy: str = ""
+    turn: int
 
 
 class AlertsCleared(EventOfTurn):
@@ -363,45 +343,22 @@ _OfDisk = NotSaved | MessageReturned | SavedAgain
 SessionEvent = SessionReady | ModelChanged | _Heard | _OfDisk | SessionClosed
 
 
-class ToolAsked(EventOfTurn):
+class ToolAsked(Event, conversation.AskedCall, omit_defaults=False):
     """The turn waits until `answer(call, …)` is called."""
 
-    call: str
-    name: str
-    risk: str
-    shown: str
-    """Exactly what will run."""
-    digest: str
-    diff: str = ""
-    why: str = ""
-    remember: tuple[str, ...] = ()
-    """Rules that can be remembered with the answer."""
-    parts: tuple[AskedPart, ...] = ()
-    worst: str = ""
-    """The worst verdict among the parts."""
-    scopes: tuple[AskedScope, ...] = ()
-    """Every yes there is, from the narrowest to the widest; the first is once."""
-    helper: str = ""
+    turn: int
     channel: str = ""
-    """The sub-agent that wants it, and the surface whose turn it is; empty for our own."""
+    """The surface whose turn it is; empty for our own."""
     since: str = ""
     """When it was asked, ISO 8601."""
-    folder: str = ""
-    """Where it would run."""
 
 
-class ToolAnswered(EventOfTurn):
+class ToolAnswered(Event, conversation.SaidOfCall):
     """A question was answered, on the surface `channel`; any later answer comes to nothing."""
 
+    turn: int
     call: str
-    allowed: bool
     channel: str
-    why: str = ""
-    how: str = ""
-    seen: float = 0.0
-    granted: str = ""
-    """How far a yes reaches that is for more than this once, and when it was asked."""
-    asked: str = ""
 
 
 class ToolStarted(EventOfTurn):
@@ -419,50 +376,31 @@ class ToolOutput(EventOfTurn):
     text: str
 
 
-class ToolEnded(EventOfTurn):
+class ToolEnded(Event, conversation.CallResult, omit_defaults=False):
     """A tool's result is on disk."""
 
-    call: str
-    name: str
+    turn: int
     entry: str
-    status: conversation.ToolStatus
-    text: str
-    finding: str = ""
-    diff: str = ""
-    elapsed: float = 0.0
-    shown: str = ""
-    """What it was meant for, when it failed before it could begin."""
 
 
-class DelegationEnded(EventOfTurn):
+class DelegationEnded(Event, derived.DelegationCost, omit_defaults=False):
     """A sub-agent finished."""
 
-    child: str
-    ending: str
-    tokens: int
-    cost: float | None
+    turn: int
 
 
-class FilesChanged(EntryEvent):
+class FilesChanged(Event, store.ChangesOfCall, omit_defaults=False):
     """A call changed files; what they were before is kept."""
 
-    call: str
-    name: str
-    total: int
-    changes: tuple[store.FileChange, ...]
-    unkept: int = 0
-    """Changes that cannot be undone."""
+    turn: int
+    entry: str
 
 
-class FilesRestored(EntryEvent):
+class FilesRestored(Event, store.ChangesTakenBack, kw_only=True, omit_defaults=False):
     """What turns had done to files was taken back, or done again."""
 
-    direction: Literal["undo", "redo"]
-    turns: tuple[int, ...]
-    total: int
-    changes: tuple[store.FileChange, ...]
-    left: tuple[str, ...] = ()
-    """Paths that stayed as they were, with the reason."""
+    turn: int
+    entry: str
 
 
 ToolEvent = (
@@ -484,15 +422,8 @@ class InstructionOffered(EntryEvent):
     of_kind: str = "rule"
 
 
-class MemoryProposed(Event):
+class MemoryProposed(Event, derived.ProposedMemory, omit_defaults=False):
     """A memory is proposed; nothing is stored until a person agrees."""
-
-    proposal: str
-    path: str
-    before: str
-    after: str
-    why: str
-    sources: tuple[int, ...]
 
 
 class CheckpointSaved(EventOfTurn):

@@ -131,7 +131,7 @@ class SessionsFeature(Feature):
         if not argument:
             rows = [
                 f"{'*' if info.name == self.context.info.name else ' '} {info.name:32} {info.note}"
-                for info in self.session.models.usable()
+                for info in self.session.models.known.usable()
             ]
             yield ScreenAsked(screen="models", otherwise="\n".join(rows))
             return

@@ -6,6 +6,7 @@ when they settle something else. `planned` is an intention that nobody has carri
 imported settles nothing, and stands here only as a quotation that says so.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
@@ -210,6 +211,12 @@ def validate(checkpoint: Checkpoint) -> Validation:
         if odd
     ]
     return Validation(errors=tuple(errors), warnings=tuple(warnings))
+
+
+def digest(sealed: msgspec.Struct) -> str:
+    """SHA-256 over everything in a checkpoint or a handoff but itself."""
+    bare = msgspec.structs.replace(sealed, sha256="")
+    return hashlib.sha256(msgspec.json.encode(bare, order="sorted")).hexdigest()
 
 
 def fresh(session: str) -> Checkpoint:

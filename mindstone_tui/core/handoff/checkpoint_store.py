@@ -19,7 +19,7 @@ from mindstone_tui.core.entries.derived import CheckpointSaved
 from mindstone_tui.core.entries.standings import Rewinds, not_rewound
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
 from mindstone_tui.core.handoff import checkpoint as checkpoints
-from mindstone_tui.core.handoff.checkpoint import Checkpoint
+from mindstone_tui.core.handoff.checkpoint import Checkpoint, digest
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.handoff.resume import progress_text
 from mindstone_tui.core.paths import SessionPlaces
@@ -96,12 +96,6 @@ def _write(places: SessionPlaces, draft: Checkpoint, disk: Disk) -> Saved:
         trigger=checkpoint.trigger,
     )
     return Saved(checkpoint=checkpoint, entry=entry)
-
-
-def digest(checkpoint: Checkpoint) -> str:
-    """SHA-256 over everything in a checkpoint but itself."""
-    bare = msgspec.structs.replace(checkpoint, sha256="")
-    return hashlib.sha256(msgspec.json.encode(bare, order="sorted")).hexdigest()
 
 
 def load(places: SessionPlaces, newest: CheckpointSaved | None, hash_at: HashAt) -> Checkpoint:

@@ -5,7 +5,6 @@ last of them, and a SHA-256 over everything else in the file. Prose by a model m
 end, marked as such; the record above it wins.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -20,7 +19,7 @@ from mindstone_tui.core.context.extract import SourceMessage, approvals_of, pass
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part, Span, derived, provenance
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced
+from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, digest
 from mindstone_tui.core.handoff.environment import (
     Environment,
     Touched,
@@ -374,12 +373,6 @@ async def prose(ask: Ask, letter: Letter) -> str:
     messages = asked_about(letter.body, prompt, origin="handoff")
     reply = await ask_model(ask, "handoff", messages, within=ModelSettings().aside_timeout)
     return "" if reply.objection else reply.text
-
-
-def digest(letter: Letter) -> str:
-    """SHA-256 over everything in a handoff but itself."""
-    bare = msgspec.structs.replace(letter, sha256="")
-    return hashlib.sha256(msgspec.json.encode(bare, order="sorted")).hexdigest()
 
 
 def render(letter: Letter) -> str:

@@ -20,10 +20,14 @@ _SO: Final = pattern_beside(__file__, "so")
 class Content(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """The parts of a statement."""
 
-    subject: tuple[str, ...]
-    slot: tuple[str, ...]
-    value: tuple[str, ...]
-    rejected: tuple[str, ...]
+    subject: tuple[str, ...] = ()
+    """The words that say what it is about, folded for comparing."""
+    slot: tuple[str, ...] = ()
+    """What can have only one value: the port, the language of the answers."""
+    value: tuple[str, ...] = ()
+    """The value that it gives to the slot; without a slot, what it chooses."""
+    rejected: tuple[str, ...] = ()
+    """What it turns down, in so many words."""
 
 
 def topic(text: str) -> tuple[str, ...]:

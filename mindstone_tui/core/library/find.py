@@ -14,7 +14,7 @@ import msgspec
 
 from mindstone_tui.core import config, errors, signals, transcript
 from mindstone_tui.core.context import budget
-from mindstone_tui.core.entries.derived import Corrected
+from mindstone_tui.core.entries.derived import Replacement
 from mindstone_tui.core.entries.provenance import ImportSource
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile
 from mindstone_tui.core.paths import EARLIER_INDEX, Places, SessionKey, SessionPlaces
@@ -23,6 +23,7 @@ from mindstone_tui.core.recall import index as recall_index
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.text import inside
+from mindstone_tui.core.values import shared
 
 Scope = Literal["session", "agent", "all"]
 SCOPES: Final[tuple[Scope, ...]] = ("session", "agent", "all")
@@ -38,7 +39,7 @@ class RecalledEntry(msgspec.Struct, frozen=True, kw_only=True):
     source_id: str | None
 
 
-class RecalledHit(msgspec.Struct, frozen=True, kw_only=True):
+class RecalledHit(Replacement, kw_only=True, omit_defaults=False):
     """One passage with its score and its source."""
 
     score: float
@@ -52,14 +53,6 @@ class RecalledHit(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     speaker: str
     kind: str
-    supersedes: Sequence[int]
-    """Sequence numbers of older statements, also found, that this one replaces."""
-    superseded_by: int | None
-    """The newer statement, also found, that replaces this one."""
-    superseded_here: bool = False
-    """That line stands in the session that was asked, and the passage in one that it came from."""
-    corrected: Corrected = {}
-    """The sentences that others replace, by their lines, where the rest holds."""
     entries: Sequence[RecalledEntry]
     file: str | None
     """The memory, journal or log file that it stands in, if it is not a line of a transcript."""
@@ -330,12 +323,9 @@ def _hit(hit: ranking.Hit) -> RecalledHit:
         role=passage.role,
         speaker=passage.speaker,
         kind=passage.kind,
-        supersedes=hit.supersedes,
-        superseded_by=hit.superseded_by,
-        superseded_here=hit.superseded_here,
-        corrected=hit.corrected,
         entries=[line] if in_transcript else [],
         file=None if in_transcript else passage.entry,
+        **shared(Replacement, hit),
     )
 
 

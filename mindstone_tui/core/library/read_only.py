@@ -34,9 +34,10 @@ def look_at(look: Look) -> report.ContextReport:
         if look.turn:
             return build_report.report_at(history, settings, _plan(history, look.turn, look.call))
         calibration = Calibration(look.places.state / "calibration.json")
-        view = window_view.View(history, settings, calibration=calibration)
         waiting = pending_in(look.places.session(look.key))
-        view.by_words = lambda: waiting
+        view = window_view.View(
+            history, settings, calibration=calibration, by_words=lambda: waiting
+        )
         plan = view.fold.plan
         last = plan.entry if plan is not None else None
         before = last.model if isinstance(last, PromptPlanned) else ""

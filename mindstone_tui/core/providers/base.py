@@ -89,25 +89,30 @@ class Window(entries.Part):
     label: entries.Label
 
 
-class ModelInfo(entries.Part):
-    """What is known about a model; None is "unknown", never 0."""
+class Abilities(entries.Part, kw_only=True):
+    """What a model takes and gives."""
 
-    name: str
-    window: Window | None = None
     max_output: int | None = None
-    prompt_price: float | None = None
-    """Dollars per million tokens."""
-    completion_price: float | None = None
-    cached_price: float | None = None
     tools: bool = True
-    only_tools: tuple[str, ...] = ()
-    """The tools it can cope with; empty for all."""
-    small: bool = False
-    """It follows a short prompt better than a thorough one."""
     images: bool = False
     sounds: bool = False
     thinks: bool = False
     """It is known to take an effort; many servers refuse one for a model that does not."""
+
+
+class ModelInfo(Abilities):
+    """What is known about a model; None is "unknown", never 0."""
+
+    name: str
+    window: Window | None = None
+    prompt_price: float | None = None
+    """Dollars per million tokens."""
+    completion_price: float | None = None
+    cached_price: float | None = None
+    only_tools: tuple[str, ...] = ()
+    """The tools it can cope with; empty for all."""
+    small: bool = False
+    """It follows a short prompt better than a thorough one."""
     note: str = ""
     """One honest sentence about who answers."""
 

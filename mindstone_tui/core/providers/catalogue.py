@@ -13,6 +13,7 @@ import msgspec
 
 from mindstone_tui.core import bounded_json, entries, lockdown, patterns
 from mindstone_tui.core.config.settings import ModelSettings
+from mindstone_tui.core.providers.base import Abilities
 
 _FILE: Final = "model_prices_and_context_window_backup.json"
 _DATE: Final = patterns.pattern_of(r"[-@](?:\d{8}|\d{4}-\d\d-\d\d|latest|preview-\d\d-\d\d)\Z")
@@ -37,19 +38,14 @@ class Tier(entries.Part):
     prices: Prices
 
 
-class Listing(entries.Part):
+class Listing(Abilities):
     """One model in the list."""
 
     name: str
     provider: str = ""
     window: int | None = None
-    max_output: int | None = None
     prices: Prices = Prices()
     tiers: tuple[Tier, ...] = ()
-    tools: bool = True
-    images: bool = False
-    sounds: bool = False
-    thinks: bool = False
     mode: str = ""
     """What it is for, in the list's own words: `chat`, `responses`, `embedding` …"""
 

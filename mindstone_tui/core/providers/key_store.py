@@ -112,12 +112,6 @@ def stored_key(path: Path, name: str) -> StoredKey | None:
     return _SYSTEM.get(name) if value == _SIGN else StoredKey(value, path.name)
 
 
-def stored_keys(path: Path) -> dict[str, str]:
-    """Every key by provider, empty where the keyring does not give it."""
-    lines = _lines(path)
-    return {name: _SYSTEM.get(name).secret if it == _SIGN else it for name, it in lines.items()}
-
-
 def store_key(path: Path, provider: str, secret: str) -> Kept:
     """Keep a provider's key; an empty one removes it."""
     secret = secret.strip()

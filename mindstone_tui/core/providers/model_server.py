@@ -14,10 +14,11 @@ from typing import Final, TypeVar
 
 from mindstone_tui.core.entries import Request
 from mindstone_tui.core.errors import ProviderError, ProviderNonsense, ProviderUnreachable
-from mindstone_tui.core.providers import catalogue, discovery, errors
+from mindstone_tui.core.providers import base, catalogue, discovery, errors
 from mindstone_tui.core.providers.address import Address, require_key
 from mindstone_tui.core.providers.base import Deltas, ModelInfo, Options, Retrying, Streamed, Window
 from mindstone_tui.core.providers.stream import Translator
+from mindstone_tui.core.values import shared
 
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 30.0
@@ -133,15 +134,11 @@ def info_from(model: str, listing: catalogue.Listing | None, note: str = "") -> 
     return ModelInfo(
         name=model,
         window=Window(tokens=listing.window, label="measured") if listing.window else None,
-        max_output=listing.max_output,
         prompt_price=catalogue.per_million(listing.prices.prompt),
         completion_price=catalogue.per_million(listing.prices.completion),
         cached_price=catalogue.per_million(listing.prices.cached),
-        tools=listing.tools,
-        images=listing.images,
-        sounds=listing.sounds,
-        thinks=listing.thinks,
         note=note,
+        **shared(base.Abilities, listing),
     )
 
 

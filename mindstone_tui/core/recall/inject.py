@@ -7,12 +7,13 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.entries import Line, provenance
-from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected, replaced_in_words
+from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected, Replacement
 from mindstone_tui.core.language import intent, lists, words
 from mindstone_tui.core.recall import index, speak
 from mindstone_tui.core.recall.passages import Passage, passages_of, spoken_date
 from mindstone_tui.core.recall.ranking import Hit, mark_corrected
 from mindstone_tui.core.text import as_data, one_line
+from mindstone_tui.core.values import shared
 
 Counter = Callable[[str], int]
 OriginOf = Callable[[str, int], provenance.ImportSource]
@@ -219,7 +220,7 @@ def marks_of(hit: Hit, origin: OriginOf = nowhere_known) -> Iterator[str]:
         yield "interrupted"
     if hit.supersedes:
         yield "newer than " + ", ".join(f"#{seq}" for seq in hit.supersedes)
-    yield from replaced_in_words(hit.superseded_by, hit.corrected, here=hit.superseded_here)
+    yield from hit.replaced
 
 
 def _speaker(passage: Passage) -> str:
@@ -269,9 +270,6 @@ def _recalled(chosen: Injected) -> RecalledPassage:
         tokens=chosen.tokens,
         text=chosen.hit.text,
         parts={name: kept for name, value in chosen.hit.parts.items() if (kept := round(value, 2))},
-        supersedes=chosen.hit.supersedes,
-        superseded_by=chosen.hit.superseded_by,
-        superseded_here=chosen.hit.superseded_here,
-        corrected=chosen.hit.corrected,
         imported=chosen.imported,
+        **shared(Replacement, chosen.hit),
     )

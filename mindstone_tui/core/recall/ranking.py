@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries.derived import Corrected, with_correction
+from mindstone_tui.core.entries.derived import Corrected, Replacement, with_correction
 from mindstone_tui.core.language import intent, lists
 from mindstone_tui.core.language.replacement import meant_by, replaced_in, replaces, says_more
 from mindstone_tui.core.language.sentences import parts_of
@@ -65,7 +65,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """0 for the oldest passage of the index, 1 for the newest."""
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class Hit(Replacement):
     """A passage that was found, the score it got, and the parts that add up to it."""
 
     passage: Passage
@@ -73,16 +73,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     parts: dict[str, float]
     text: str
     """What is shown: the passage, or the part of it that matches best."""
-    supersedes: tuple[int, ...] = ()
-    """Sequence numbers of older statements, also found, that this one replaces."""
-    superseded_by: int | None = None
-    """The newer statement, also found, that replaces this one."""
     inherited: bool = False
-    """It stands in a session that the asking one was forked from,"""
-    superseded_here: bool = False
-    """and was replaced in the asking one."""
-    corrected: Corrected = {}
-    """The sentences that others replace, where the rest holds."""
+    """It stands in a session that the asking one was forked from."""
 
 
 class _Message(msgspec.Struct):

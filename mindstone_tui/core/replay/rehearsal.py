@@ -17,7 +17,7 @@ from mindstone_tui.core.context.summary_call import Ask, Count
 from mindstone_tui.core.context.window import Ensure, LiveWindow
 from mindstone_tui.core.context.window_view import ExchangeLines, Target
 from mindstone_tui.core.entries import Line, Part, Unknown, conversation, derived, standings, window
-from mindstone_tui.core.handoff import checkpoint, checkpoint_store, handoff, handoff_store
+from mindstone_tui.core.handoff import checkpoint, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.recall import candidates, index, passages, store
 from mindstone_tui.core.recall.embedding import Embedder, EmbedsOnce, open_embedder
@@ -49,7 +49,7 @@ class Continuing:
         entry = derived.CheckpointSaved(
             version=saved.version,
             path="checkpoint.json",
-            sha256=checkpoint_store.digest(saved),
+            sha256=checkpoint.digest(saved),
             trigger="window",
         )
         return cascade.Effect(lines=(self._window.record(entry),))
@@ -238,9 +238,9 @@ class Rehearsal(msgspec.Struct, dict=True, eq=False):
         self.sketch = InMemoryTranscript(self._source.places)
         self.recollection = Recollection(self._settings.recall, options.embedder)
         self.window = LiveWindow(
-            self.sketch,
             self.sketch.history(),
             self._settings,
+            transcript=self.sketch,
             indexer=self.recollection,
             counters=options.counters,
             calibration=Calibration(),

@@ -8,7 +8,7 @@ import msgspec
 
 from mindstone_tui.core import diagnostics, disk, errors, paths, redaction, signals
 from mindstone_tui.core.agent import hooks, permissions, undo
-from mindstone_tui.core.agent.context import Answering, TurnContext
+from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.library import agent_files, open_questions
@@ -191,15 +191,14 @@ class _Assembly:
 
     @cached_property
     def window(self) -> LiveWindow:
-        window = LiveWindow(
-            self.transcript,
+        return LiveWindow(
             self.history,
             self.settings,
+            transcript=self.transcript,
             indexer=self.recall,
             calibration=Calibration(self.home.state / "calibration.json"),
+            by_words=lambda: self.recall.by_words,
         )
-        window.by_words = lambda: self.recall.by_words
-        return window
 
     # Who answers, and with which tools
 
@@ -268,15 +267,13 @@ class _Assembly:
     def context(self) -> TurnContext:
         named = self.opening.model or self._model_of_left_turn()
         model = named or session_model(self.window.fold.model_changed, self.settings.models)
-        context = TurnContext(
+        return TurnContext(
             window=self.window,
-            answering=Answering(
-                model=model,
-                overridden=bool(named),
-                provider=self.models.provider(model),
-                named_window=self._named_window(),
-                position=recover.position_in(self.history, model) if self.window.fold.plan else 0,
-            ),
+            model=model,
+            overridden=bool(named),
+            provider=self.models.provider(model),
+            named_window=self._named_window(),
+            position=recover.position_in(self.history, model) if self.window.fold.plan else 0,
             tools=self.tools.offered,
             tool_context=self._tool_context,
             permissions=self._permissions,
@@ -284,11 +281,10 @@ class _Assembly:
             hooks=self._hooks,
             redactor=self.redactor,
             report_bug=partial(diagnostics.record, log=self.home.log, clean=self.transcript.clean),
+            # A program looks at the numbers of its requests; nobody draws the window beside them.
+            reports=self.opening.guest is None,
+            leaves_failures=self.opening.guest is not None,
         )
-        # A program looks at the numbers of its requests; nobody draws the window beside them.
-        context.reports = self.opening.guest is None
-        context.leaves_failures = self.opening.guest is not None
-        return context
 
     def _model_of_left_turn(self) -> str:
         """Who answers the turn that waits for an answer given here; empty where none does."""
@@ -304,10 +300,6 @@ class _Assembly:
     # What is built on the turn's context
 
     @cached_property
-    def answering(self) -> SessionModels:
-        return SessionModels(self.context, self.history, self.models)
-
-    @cached_property
     def project(self) -> Project:
         return Project(self.workspace, TrustFile(self.home.trust))
 
@@ -319,7 +311,7 @@ class _Assembly:
             self.context,
             history=self.history,
             recall=self.recall,
-            models=self.answering,
+            models=SessionModels(self.models, self.context, self.history),
             tools=self.tools,
             project=self.project,
             store=self._store,

@@ -223,22 +223,15 @@ def known_commands() -> dict[str, Command]:
     return known
 
 
-class Features:
+class Features(msgspec.Struct, dict=True, eq=False):
     """The features of one session; one that fails is told of once, and the others go on."""
 
-    def __init__(
-        self,
-        session: SessionServices,
-        kinds: Sequence[type[Feature]],
-        left_out: Sequence[LeftOut] = (),
-    ) -> None:
-        self._session = session
-        self._told: set[str] = set()
-        self._notices: list[AnyEvent] = [
-            Noticed(message=each.sentence, level="warning") for each in left_out
-        ]
-        self._by_kind: dict[type[Feature], Feature] = {}
-        self._kinds = kinds
+    _session: SessionServices
+    _kinds: Sequence[type[Feature]]
+    _notices: list[Noticed]
+    """What is still to be told."""
+    _told: set[str] = set()
+    _by_kind: dict[type[Feature], Feature] = {}
 
     def __iter__(self) -> Iterator[Feature]:
         for kind in self._kinds:
@@ -289,7 +282,7 @@ class Features:
             self._told.add(told)
             self._notices.append(Noticed(message=told, level="warning"))
 
-    def failures(self) -> list[AnyEvent]:
+    def failures(self) -> list[Noticed]:
         """What is to be told of features that failed since this was asked last."""
         told, self._notices = self._notices, []
         return told

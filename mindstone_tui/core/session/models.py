@@ -117,42 +117,36 @@ class SideCalls(msgspec.Struct, eq=False):
         )
 
 
-class Models:
+class Models(msgspec.Struct, frozen=True):
     """Who may answer on this machine, by name."""
 
-    def __init__(self, settings: Settings, home: paths.Places, environ: Mapping[str, str]) -> None:
-        self.settings = settings.models
-        self._all = settings
-        self._home = home
-        self._environ = environ
+    settings: Settings
+    home: paths.Places
+    environ: Mapping[str, str]
 
     def provider(self, name: str) -> base.Provider:
         """Who speaks for a model."""
-        return registry.resolve(name, self.settings, self._home, self._environ, self._all)
+        settings = self.settings
+        return registry.resolve(name, settings.models, self.home, self.environ, settings)
 
     def usable(self) -> list[base.ModelInfo]:
         """What can answer here without a server or a key."""
         return [
             self.provider(name).info(name)
-            for name in registry.embedded_models(self._home, self.settings)
+            for name in registry.embedded_models(self.home, self.settings.models)
         ]
 
 
-class SessionModels:
+class SessionModels(msgspec.Struct, frozen=True, eq=False):
     """Who answers in one session, and who answers beside the conversation."""
 
-    def __init__(self, context: TurnContext, history: transcript.History, models: Models) -> None:
-        self._context = context
-        self._history = history
-        self._models = models
-
-    def usable(self) -> list[base.ModelInfo]:
-        """What can answer now."""
-        return self._models.usable()
+    known: Models
+    _context: TurnContext
+    _history: transcript.History
 
     def take(self, name: str) -> base.Provider:
         """Let another model answer from here on; returns who answered before."""
-        provider, before = self._models.provider(name), self._context.provider
+        provider, before = self.known.provider(name), self._context.provider
         self._context.provider = provider
         self._context.model = name
         self._context.position = position_in(self._history, name)
@@ -160,9 +154,9 @@ class SessionModels:
 
     def aside(self, name: str) -> summary_call.Ask | None:
         """Who writes summaries: the configured model, else the session's own; the guide cannot."""
-        name = self._models.settings.summary or name
+        name = self.known.settings.models.summary or name
         if name == guide.GUIDE:
             return None
         context = self._context
-        provider = context.provider if name == context.model else self._models.provider(name)
+        provider = context.provider if name == context.model else self.known.provider(name)
         return SideCalls(context, name, provider, positions_in(self._history, name)).ask

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import errors, events, numbers
+from mindstone_tui.core import errors, events, numbers, values
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import LeftQuestion, asked_before
 from mindstone_tui.core.entries import Line, base, conversation, derived
@@ -106,7 +106,7 @@ class SharedQuestions:
 
     def _as_it_counts_here(self, given: conversation.ToolAnswered, line: Line) -> Answer:
         """An answer; "until you leave" holds for this turn where we do not see them leave."""
-        answer = Answer(**{name: getattr(given, name) for name in Answer.__struct_fields__})
+        answer = Answer(**values.shared(Answer, given))
         elsewhere = line.id not in self._own or given.asked in self._for_turn
         if answer.keep == "session" and elsewhere:
             return msgspec.structs.replace(answer, keep="turn")

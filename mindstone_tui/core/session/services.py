@@ -26,7 +26,7 @@ from mindstone_tui.core.session.features import EndedTurn, Feature, Features, lo
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.options import Opening
 from mindstone_tui.core.session.recall import SessionRecall
-from mindstone_tui.core.session.recover import close_open_turn, never_sent, take_in_rescued
+from mindstone_tui.core.session.recover import close_open_turn, take_in_rescued
 from mindstone_tui.core.session.tools import Project, ToolRegistry, in_order
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript import History, history_store
@@ -92,7 +92,8 @@ class SessionServices(msgspec.Struct, dict=True, eq=False):
         self.cwd = self.opening.cwd
         self.past = memories.RecentHistory(self.context.transcript)
         kinds, left_out = load_features()
-        self.features = Features(self, (*kinds, *self.opening.features), left_out)
+        told = [events.Noticed(message=each.sentence, level="warning") for each in left_out]
+        self.features = Features(self, (*kinds, *self.opening.features), told)
         self.tools.add(in_order(self.features.collect(lambda feature: feature.tools())))
         self.context.services = TurnServices(
             make_ready=self._make_ready,
@@ -204,10 +205,6 @@ class SessionServices(msgspec.Struct, dict=True, eq=False):
         found_changed = self.context.files.recover()
         closed = close_open_turn(self.context, self.history, self.places.draft)
         return [*rescued, *found_changed, *closed]
-
-    def never_sent(self) -> dict[str, str]:
-        """Messages that were queued lately and neither sent nor taken back, by their ids."""
-        return never_sent(self.history)
 
     def _follow_model(self) -> None:
         """Another surface chose another model; ours was not named for this surface alone."""
@@ -371,7 +368,7 @@ class SessionChoice(msgspec.Struct, frozen=True, kw_only=True):
 def choices_of(services: SessionServices) -> tuple[SessionChoice, ...]:
     """Model, approvals, mode and policy, each with the slash command's own name."""
     context = services.context
-    models = {info.name: info.note for info in services.models.usable()}
+    models = {info.name: info.note for info in services.models.known.usable()}
     return (
         SessionChoice(
             name="model", now=context.model, known={context.model: context.info.note, **models}

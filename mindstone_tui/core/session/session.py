@@ -359,7 +359,7 @@ class Session:
                 self.services.close_open_turn()
             elif self._questions.to_go_on_with() is not None:
                 self._inbox.put(inbox.LeftTurn())
-            self._unsent = self.services.never_sent()
+            self._unsent = recover.never_sent(self.services.history)
             for queued in self._unsent:  # it is said once, and stands in history as what it is
                 self._context.window.record(conversation.MessageWithdrawn(queued=queued), None)
         except errors.EntryNotSaved as error:

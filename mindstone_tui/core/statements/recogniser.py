@@ -26,6 +26,7 @@ from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements.cues import Cue, cues_in
 from mindstone_tui.core.statements.statement import Pointer, Statement, StatementKind, Utterance
 from mindstone_tui.core.text_cache import remembers
+from mindstone_tui.core.values import shared
 
 LONGEST_WORDS: Final = 600
 """Characters of a statement that are carried along; its pointer leads to the rest."""
@@ -404,10 +405,7 @@ def _statement(
         at=Pointer(utterance.line, sentence.start),
         turn=utterance.turn,
         speaker=utterance.speaker,
-        subject=about.subject,
-        slot=about.slot,
-        value=about.value,
-        rejected=about.rejected,
+        **shared(Content, about),
         reason=reason_of(sentence.text),
         forbids=cue is not None and cue.forbids,
         permits=cue is not None and cue.permits,

@@ -4,6 +4,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from mindstone_tui.core.language.content import Content
 from mindstone_tui.core.values import Value
 
 Speaker = Literal["user", "assistant", "tool"]
@@ -37,7 +38,7 @@ class Utterance(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """Said to another program: it settles nothing here."""
 
 
-class Statement(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit_defaults=True):
+class Statement(Content, omit_defaults=True):
     """One sentence that settles something, or says that something is still open."""
 
     kind: StatementKind
@@ -46,14 +47,6 @@ class Statement(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit
     at: Pointer
     turn: int = 0
     speaker: Speaker = "user"
-    subject: tuple[str, ...] = ()
-    """The words that say what it is about, folded for comparing."""
-    slot: tuple[str, ...] = ()
-    """What can have only one value: the port, the language of the answers."""
-    value: tuple[str, ...] = ()
-    """The value that it gives to the slot; without a slot, what it chooses."""
-    rejected: tuple[str, ...] = ()
-    """What it turns down, in so many words."""
     reason: str = ""
     """Why, as it was said."""
     forbids: bool = False

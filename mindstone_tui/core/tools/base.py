@@ -14,7 +14,7 @@ import msgspec
 from mindstone_tui.core import bounded_json, errors, values
 from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.entries import ToolSchema
-from mindstone_tui.core.entries.conversation import ToolStatus
+from mindstone_tui.core.entries.conversation import Returned
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.verdicts import CommandPart
@@ -82,17 +82,11 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """A sentence that whoever agrees has to read beside it."""
 
 
-class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gave back."""
+class ToolResult(Returned):
+    """What a tool gave back, as it came."""
 
-    text: str
-    status: ToolStatus = "ok"
-    finding: str = ""
-    """One deterministic line that can stand for the whole result."""
     full: bytes | None = None
     """The whole output, when `text` is only its head and tail."""
-    diff: str = ""
-    elapsed: float = 0.0
     origin: str = ""
     """Where foreign text came from; empty when the text is our own."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.context import Answering, TurnContext, TurnServices
+from mindstone_tui.core.agent.context import TurnContext, TurnServices
 from mindstone_tui.core.agent.hooks import Hooks
 from mindstone_tui.core.agent.permissions import Permissions
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
@@ -125,7 +125,8 @@ def context_of(
     folder = window.history.places.folder
     context = TurnContext(
         window=window,
-        answering=Answering(model=model, provider=provider),
+        model=model,
+        provider=provider,
         tools={tool.name: tool for tool in tools},
         tool_context=lambda call: ToolContext(
             workspace=Workspace((folder,)), call=call, limits=ToolLimits()
@@ -167,9 +168,9 @@ def window_in(
     transcript = transcript_in(home, disk=Unsynced())
     counter = Quarter()
     return LiveWindow(
-        transcript,
         transcript.history(),
         settings or Settings(),
+        transcript=transcript,
         indexer=FakeIndex(),
         counters=lambda model: counter,
         similar=similar,

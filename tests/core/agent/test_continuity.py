@@ -55,9 +55,9 @@ class Session:
             return index.ensure(units)
 
         self.window = LiveWindow(
-            self.transcript,
             self.transcript.history(),
             self.settings,
+            transcript=self.transcript,
             indexer=index,
             counters=lambda _model: Words(),
             off_loop=here,

@@ -138,9 +138,9 @@ class Stage:
     def open(self) -> LiveWindow:
         """The working set as another process would open it."""
         return LiveWindow(
-            self.transcript,
             self.history,
             self.settings,
+            transcript=self.transcript,
             indexer=self.index,
             counters=lambda model: self.counter,
             off_loop=here,

@@ -73,9 +73,9 @@ class Stage:
             return self.index.ensure(units)
 
         return LiveWindow(
-            self.transcript,
             self.transcript.history(),
             self.settings,
+            transcript=self.transcript,
             indexer=self.index,
             counters=lambda _model: Words(),
             off_loop=here,

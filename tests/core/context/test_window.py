@@ -608,9 +608,9 @@ async def test_indexing_runs_beside_the_loop(home: Path) -> None:
 
     stage = Stage(home, window=8_000)
     window = LiveWindow(
-        stage.transcript,
         stage.history,
         stage.settings,
+        transcript=stage.transcript,
         indexer=stage.index,
         counters=lambda model: stage.counter,
     )
@@ -643,7 +643,9 @@ class Refusing(Unsynced):
 def test_whatever_is_written_next_saves_what_the_disk_refused_and_says_so(home: Path) -> None:
     disk = Refusing()
     transcript = transcript_in(home, disk=disk)
-    window = LiveWindow(transcript, transcript.history(), Settings(), indexer=FakeIndex())
+    window = LiveWindow(
+        transcript.history(), Settings(), transcript=transcript, indexer=FakeIndex()
+    )
     saved: list[int] = []
     window.on_saved = saved.append
     window.record_all([TurnStarted(), UserMessage(text="hello")], 1)
@@ -665,7 +667,9 @@ def test_lines_of_ours_behind_a_line_of_another_surface_are_not_taken_for_the_ot
     home: Path,
 ) -> None:
     transcript = transcript_in(home)
-    window = LiveWindow(transcript, transcript.history(), Settings(), indexer=FakeIndex())
+    window = LiveWindow(
+        transcript.history(), Settings(), transcript=transcript, indexer=FakeIndex()
+    )
     window.record_all([TurnStarted(), UserMessage(text="hello")], 1)
     other = transcript_in(home)
     theirs = other.append(CommandRun(command="/context", output=""))

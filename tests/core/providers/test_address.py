@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import ConfigError, ProviderRefused, UsageError
 from mindstone_tui.core.providers.address import find_key, has_key, variables_of, whole_address
-from mindstone_tui.core.providers.key_store import KEYRING, store_key, stored_keys
+from mindstone_tui.core.providers.key_store import KEYRING, store_key, stored_key
+
+
+def secrets_in(path: Path) -> dict[str, str]:
+    found = {name: stored_key(path, name) for name in ("anthropic", "openai")}
+    return {name: key.secret for name, key in found.items() if key is not None}
 
 
 def test_a_stored_key_is_the_owners_alone_and_stays_out_of_the_environment(tmp_path: Path) -> None:
@@ -22,7 +27,7 @@ def test_a_stored_key_is_the_owners_alone_and_stays_out_of_the_environment(tmp_p
     store_key(path, "anthropic", " sk-ant-1 \n")
     store_key(path, "openai", 'sk"odd\\key')
     assert path.stat().st_mode & 0o777 == 0o600
-    assert stored_keys(path) == {"anthropic": "sk-ant-1", "openai": 'sk"odd\\key'}
+    assert secrets_in(path) == {"anthropic": "sk-ant-1", "openai": 'sk"odd\\key'}
     assert "sk-ant-1" not in os.environ.values()
 
 
@@ -30,7 +35,7 @@ def test_an_empty_key_removes_it(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
     store_key(path, "openai", "a")
     store_key(path, "openai", "")
-    assert stored_keys(path) == {}
+    assert secrets_in(path) == {}
 
 
 def test_a_stored_key_comes_before_the_environment(tmp_path: Path) -> None:
@@ -51,7 +56,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path.write_text('openai = "x"\n')
     path.chmod(0o644)
     with pytest.raises(ConfigError, match="others"):
-        stored_keys(path)
+        secrets_in(path)
 
 
 @pytest.mark.parametrize("content", ["openai = 3", "= =", "[openai]\nkey = 'x'"])
@@ -60,7 +65,7 @@ def test_a_broken_file_is_named(tmp_path: Path, content: str) -> None:
     path.write_text(content)
     path.chmod(0o600)
     with pytest.raises(ConfigError, match=r"keys\.toml"):
-        stored_keys(path)
+        secrets_in(path)
 
 
 @pytest.mark.parametrize(("provider", "secret"), [("Open AI", "x"), ("a" * 65, "x"), ("x", "a\nb")])
@@ -73,7 +78,7 @@ def test_what_cannot_be_a_key_is_refused(tmp_path: Path, provider: str, secret: 
 def test_every_printable_key_comes_back(tmp_path_factory: pytest.TempPathFactory, key: str) -> None:
     path = tmp_path_factory.mktemp("keys") / "keys.toml"
     store_key(path, "openai", key)
-    assert stored_keys(path) == {"openai": key}
+    assert secrets_in(path) == {"openai": key}
 
 
 def test_an_unlisted_provider_follows_the_pattern() -> None:
@@ -123,10 +128,10 @@ def test_a_keyring_holds_the_key_where_there_is_one(
     assert found is not None
     assert found.origin == KEYRING
     assert "sk-hidden" not in path.read_text()
-    assert stored_keys(path) == {"openai": "in the file", "anthropic": "sk-hidden"}
+    assert secrets_in(path) == {"openai": "in the file", "anthropic": "sk-hidden"}
     store_key(path, "anthropic", "")
     assert not keyring.held
-    assert stored_keys(path) == {"openai": "in the file"}
+    assert secrets_in(path) == {"openai": "in the file"}
 
 
 @pytest.mark.parametrize("keyring", [FakeKeyring(0.0), FakeKeyring(refuses=True)])
@@ -136,7 +141,7 @@ def test_a_keyring_that_cannot_hold_it_leaves_the_file(
     monkeypatch.setitem(sys.modules, "keyring", keyring)
     kept = store_key(tmp_path / "keys.toml", "openai", "sk-1")
     assert kept == (str(tmp_path / "keys.toml"), "it is locked" if keyring.refuses else "")
-    assert stored_keys(tmp_path / "keys.toml") == {"openai": "sk-1"}
+    assert secrets_in(tmp_path / "keys.toml") == {"openai": "sk-1"}
 
 
 def test_a_locked_keyring_is_named_once_and_not_asked_again(
