@@ -26,7 +26,7 @@ from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, Library
 from mindstone_tui.tui.prompt.completion import ranked
-from mindstone_tui.tui.widgets.base import LineInput
+from mindstone_tui.tui.widgets.base import LineInput, Rows
 
 if TYPE_CHECKING:
     from mindstone_tui.core.library.search import SessionHit
@@ -86,7 +86,7 @@ class ChooseScreen(PickScreen[str]):
         with Vertical(id="dialog"):
             yield Static(Content.styled(self._title, "bold"), markup=False)
             yield LineInput(placeholder="type to filter", compact=True)
-            yield OptionList(markup=False)
+            yield Rows(markup=False)
             if self._note:
                 yield Static(show.text(self._note, "$warning"), markup=False, id="note")
 
@@ -163,7 +163,7 @@ class SessionsScreen(PickScreen[Picked]):
             where = f" of {shown_folder(self._project)}" if self._project else ""
             yield Static(show.text(f"Sessions{where}", "bold"), markup=False)
             yield LineInput(placeholder=f"name, words, or {profiles.EXAMPLE} …", compact=True)
-            yield OptionList(markup=False)
+            yield Rows(markup=False)
             yield Static("", id="facts", markup=False)
             yield Static("", id="note", markup=False)
 

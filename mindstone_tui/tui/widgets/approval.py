@@ -27,7 +27,7 @@ from mindstone_tui.core.events.question import GRACE, answer_to, explain
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.parse import numbered
-from mindstone_tui.tui.widgets.base import LineInput
+from mindstone_tui.tui.widgets.base import LineInput, only_plain
 
 _SETTLE: Final = 0.25
 """Share of that time after the step into it: what comes sooner was typed with that step."""
@@ -304,9 +304,14 @@ class Decision(Vertical):
         self.screen.set_focus(widget)
 
 
+class _Answer(Button):
+    FOCUS_ON_CLICK = False  # what is typed after any other click is no answer either
+    on_click = only_plain
+
+
 def button(key: str, label: Content, choice: str) -> Button:
     """An answer, with the key that gives it."""
-    return Button(Content.assemble(f"{key or ' '}  ", label), id=choice, compact=True)
+    return _Answer(Content.assemble(f"{key or ' '}  ", label), id=choice, compact=True)
 
 
 _HARMLESS: Final = ("reads",)
