@@ -156,7 +156,8 @@ class Decision(Vertical):
 
     def on_mount(self) -> None:
         self.call_after_refresh(self.make_room)
-        self.come_into_view()
+        # The click that leads to the terminal was not meant for what stands there.
+        self.watch(self.app, "app_focus", self.come_into_view)
 
     def come_into_view(self) -> None:
         """Begin anew to count how long it has been in view, once it is drawn."""
@@ -248,7 +249,7 @@ class Decision(Vertical):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The focus came in; however it did, it goes back when that is too early."""
-        if not self.is_open:
+        if not self.is_open and isinstance(event.widget, Button):
             self.post_message(self.Left())
             return
         if not self.has_class("-entered"):
@@ -407,6 +408,8 @@ class Approval(Decision):
     @on(Input.Submitted, "#reason")
     def _explained(self, event: Input.Submitted) -> None:
         event.stop()
+        if not self.is_open:
+            return
         self.why, event.input.value = event.value.strip(), ""
         self.key = "enter"
         super().action_choose("deny")
