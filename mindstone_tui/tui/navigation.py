@@ -294,10 +294,16 @@ class Navigator:
         self._app.theme = name
 
     def _choose(
-        self, title: str, choices: list[Choice], take: Callable[[str], None], note: str = ""
+        self,
+        title: str,
+        choices: list[Choice],
+        take: Callable[[str], None],
+        note: str = "",
+        grace: float = -1.0,
     ) -> None:
         self._app.push_screen(
-            ChooseScreen(title, choices, note), lambda name: take(name) if name else None
+            ChooseScreen(title, choices, note, grace=grace, clock=self._app.host.clock),
+            lambda name: take(name) if name else None,
         )
 
     def _families(self) -> tuple[tuple[str, Iterable[BindingType]], ...]:
@@ -379,13 +385,16 @@ class Navigator:
 
         def take(name: str) -> None:
             writing = clock() - opened  # it means nothing that came while the list was open
-            self._chat.command(f"/rewind turn {said[name].turn - 1}", writing=writing)
+            line = f"/rewind turn {said[name].turn - 1}"
+            self._chat.command(line, how="picked in the list", writing=writing)
             self._chat.input_area.prompt.write(said[name].question)
 
         if not said:
             raise UsageError("There is no earlier message to go back to.")
         choices = [Choice(name, text.one_line(one.question, 200)) for name, one in said.items()]
-        self._choose("Go back to before which message?", choices, take)
+        # The Enter behind quick Escapes, which were to stop a turn, goes back to nothing.
+        grace = self._app.host.decision_grace
+        self._choose("Go back to before which message?", choices, take, grace=grace)
 
     async def _to_quit(self, argument: str) -> None:
         await self._app.action_quit()

@@ -35,6 +35,9 @@ SPY = """{ const real = fetch; window.posted = []; window.fetch = async (path, m
     return real(path, more); }; }"""
 PLACES = """["send", "stop"].map((id) => { const at = document.getElementById(id)
     .getBoundingClientRect(); return [at.left, at.top, at.right, at.bottom].map(Math.round); })"""
+MIDDLES = """Array.from(document.querySelectorAll(".ask button")).map((one) => {
+    const at = one.getBoundingClientRect();
+    return [(at.left + at.right) / 2, (at.top + at.bottom) / 2]; })"""
 ARRANGED = "narrow.matches === document.body.classList.contains('narrow-panel')"
 
 
@@ -197,3 +200,40 @@ async def test_the_head_of_a_long_question_is_in_view_first_and_says_how_long_it
 
     wish = calls(("write", {"path": "long.txt", "content": long}))
     await beside_the_app(home, tmp_path, drive, wish, {"text": "Well."}, wish, {"text": "Well."})
+
+
+@pytest.mark.parametrize("moved_by", ["a queued message", "the composer"])
+async def test_buttons_that_moved_are_not_taken_until_one_can_aim_at_them_again(
+    home: Path, tmp_path: Path, moved_by: str
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        browser.size(390, 500)
+        app.say("clean up")
+        browser.until(IN_VIEW)
+        if moved_by == "a queued message":
+            say(browser, "and then rest")
+            browser.until("document.querySelector('.queued') !== null")
+        browser.run("talk.scrollTop = talk.scrollHeight; second(); window.at = Date.now()")
+        browser.until("Date.now() - at > 2 * HELD")
+        before = browser.run(MIDDLES)
+        if moved_by == "a queued message":
+            browser.run("document.querySelector('.queued button').click()")
+            browser.until("document.querySelector('.queued') === null")
+        else:
+            browser.run("document.getElementById('text').style.height = '9rem'")
+            browser.run("talk.scrollTop = talk.scrollHeight")
+        after = browser.run(MIDDLES)
+        assert after != before
+        for place in after:
+            browser.click(*place)
+        assert browser.run("posted.includes('/page/answer')") is False, "it was aimed at another"
+        assert browser.run("document.querySelector('.ask input').hidden"), "that is an answer, too"
+        assert "it moved" in seen(browser, ".ask .age")
+        browser.run("window.at = Date.now()")
+        browser.until("Date.now() - at > 2 * HELD")
+        assert browser.run(MIDDLES) == after
+        browser.click(*after[0])
+        browser.until("posted.includes('/page/answer')")
+        waits(browser, "Well.")
+
+    await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})

@@ -243,14 +243,19 @@ async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_sto
         now[0] += GRACE + 0.5
         await pilot.press("tab", "y", "e", "s")  # all of it at once: somebody types
         assert (talk.did, app.chat.input_area.prompt.text) == ([], "ynyes")
+        now[0] += GRACE + 0.5  # whoever writes on reads it anew
         await pilot.press("tab")
+        await until(pilot, lambda: isinstance(app.focused, Button))
         now[0] += GRACE
         await pilot.press("x", "y")  # no answer begins with x
         assert (talk.did, app.chat.input_area.prompt.text) == ([], "ynyesxy")
+        now[0] += GRACE + 0.5
         await pilot.press("tab")
+        await until(pilot, lambda: isinstance(app.focused, Button))
         now[0] += GRACE
         app.post_message(events.Paste("y"))
         await until(pilot, lambda: app.chat.input_area.prompt.text == "ynyesxyy")
+        now[0] += GRACE + 0.5
         await pilot.press("tab")
         await until(pilot, lambda: isinstance(app.focused, Button))
         now[0] += GRACE
@@ -258,7 +263,7 @@ async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_sto
             app.post_message(events.Key("enter", "\r"))
         await until(pilot, lambda: app.chat.input_area.decision is None and bool(talk.did))
         await pilot.pause()
-        refused = ev.Answer(allowed=False, why="declined by the user", how="enter", seen=4.5)
+        refused = ev.Answer(allowed=False, why="declined by the user", how="enter", seen=2.5)
         assert talk.did == [("answer", "c", refused)]
         assert app.chat.input_area.prompt.text == "ynyesxyy"
 

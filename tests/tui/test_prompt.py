@@ -361,7 +361,7 @@ async def test_escape_twice_in_an_empty_prompt_picks_a_message_to_go_back_to() -
         now[0] += 40
         await pilot.press("down", "enter")
         await until(pilot, lambda: app.screen is app.chat)
-        assert talk.did == [("command", "/rewind turn 1")]
+        assert talk.did == [("command", "/rewind turn 1", "picked in the list")]
         assert talk.writing == [40], "it means no turn that came while the list was open"
         assert prompt_of(app) == "second"
 

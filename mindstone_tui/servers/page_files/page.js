@@ -123,9 +123,10 @@ const draw = {
     const begun = tools[item.call];
     if (begun?.dataset.state === "running") begun.querySelector(".state").textContent = "approval needed"; else delete tools[item.call];
     wanted[item.call] = item.shown;
+    let place = "", moved = 0, aimed = false, missed = 0; // where the buttons stand, and since when
     const tick = setInterval(() => {
       if (!node.isConnected) clearInterval(tick);
-      age.textContent = "waits for your answer · " + Math.round((Date.now() - asked) / 1000) + " s";
+      if (Date.now() - missed >= 2 * HELD) age.textContent = "waits for your answer · " + Math.round((Date.now() - asked) / 1000) + " s";
     }, 1000);
     const head = make("div", "head");
     head.append(make("b", "", item.heading), age);
@@ -136,6 +137,21 @@ const draw = {
     // Nothing typed or clicked for something else decides: the focus stays where it is, the buttons
     // work once the question could be read, and a key that is held down presses none.
     const row = make("div", "row");
+    // Whatever moves them, a click that was aimed before hits another one: it is not taken.
+    const stands = () => {
+      const box = row.getBoundingClientRect(), now = [box.left, box.top, box.width, box.height].map(Math.round).join();
+      if (now !== place) { place = now; moved = Date.now(); }
+      if (!node.isConnected) clearInterval(looking);
+      return Date.now() - moved >= HELD;
+    };
+    const looking = setInterval(stands, HELD / 5);
+    row.onpointerdown = () => { aimed = stands(); };
+    const strays = (event) => {
+      if (!event.detail || (aimed && stands())) return false; // a key presses what has the focus, wherever that is
+      missed = Date.now();
+      age.textContent = "it moved: click again";
+      return true;
+    };
     let shown = Date.now();
     const decide = (choice, how, why) => {
       const given = { session, call: item.call, since: item.since, choice, how, why, seen: (Date.now() - shown) / 1000 };
@@ -161,7 +177,7 @@ const draw = {
       button.dataset.choice = option.id;
       button.disabled = true;
       button.onkeydown = (event) => { if (event.repeat) event.preventDefault(); };
-      button.onclick = (event) => option.id === "why" ? ask() : decide(option.id, event.detail ? "click" : "key");
+      button.onclick = (event) => strays(event) ? null : option.id === "why" ? ask() : decide(option.id, event.detail ? "click" : "key");
       row.append(button);
     }
     node.append(row, reason);

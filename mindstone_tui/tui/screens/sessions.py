@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,7 +26,8 @@ from mindstone_tui.core.text import plural
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, Library
 from mindstone_tui.tui.prompt.completion import ranked
-from mindstone_tui.tui.widgets.base import LineInput
+from mindstone_tui.tui.widgets.approval import Gate
+from mindstone_tui.tui.widgets.base import LineInput, Rows
 
 if TYPE_CHECKING:
     from mindstone_tui.core.library.search import SessionHit
@@ -52,14 +53,19 @@ class PickScreen(ModalScreen[PickT]):
     def action_move(self, by: int) -> None:
         self._list.action_cursor_up() if by < 0 else self._list.action_cursor_down()
 
+    def is_read(self) -> bool:
+        """Whether somebody who picks now can have read the list."""
+        return True
+
     @on(Input.Submitted)
     def _submitted(self) -> None:
-        if self._list.highlighted is not None:
+        if self._list.highlighted is not None and self.is_read():
             self.dismiss(self.picked(self._list.highlighted))
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self.picked(event.option_index))
+        if self.is_read():
+            self.dismiss(self.picked(event.option_index))
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -71,12 +77,22 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class ChooseScreen(PickScreen[str]):
-    """One of a few names."""
+    """One of a few names; with a grace, each list must have been in view for so long."""
 
     BINDINGS = [Binding("escape", "dismiss", "Back", id="choose.close")]
 
-    def __init__(self, title: str, choices: Sequence[Choice], note: str = "") -> None:
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        note: str = "",
+        *,
+        grace: float,
+        clock: Callable[[], float],
+    ) -> None:
         super().__init__()
+        self._gate = Gate(grace)
+        self._clock = clock
         self._title = title
         self._note = note
         self._choices = list(choices)
@@ -86,20 +102,34 @@ class ChooseScreen(PickScreen[str]):
         with Vertical(id="dialog"):
             yield Static(Content.styled(self._title, "bold"), markup=False)
             yield LineInput(placeholder="type to filter", compact=True)
-            yield OptionList(markup=False)
+            yield Rows(markup=False)
             if self._note:
                 yield Static(show.text(self._note, "$warning"), markup=False, id="note")
 
     def on_mount(self) -> None:
         self._filter("")
+        self.watch(self.app, "app_focus", self._come_into_view)
+
+    def _come_into_view(self) -> None:
+        self._gate.hide()
+        self.call_after_refresh(lambda: self._gate.show(self._clock()))
+
+    def is_read(self) -> bool:
+        return self._gate.is_open(self._clock())
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         self._filter(event.value)
+        self._come_into_view()
 
     def _filter(self, typed: str) -> None:
         by_name = {choice.name: choice for choice in self._choices}
         self._shown = [by_name[name] for name in ranked(typed, by_name)]
+        self._shown += [
+            choice
+            for choice in self._choices
+            if typed.lower() in choice.note.lower() and choice not in self._shown
+        ]
         width = max((len(choice.name) for choice in self._shown), default=0)
         self._list.clear_options()
         self._list.add_options([Option(_drawn(choice, width)) for choice in self._shown])
@@ -163,7 +193,7 @@ class SessionsScreen(PickScreen[Picked]):
             where = f" of {shown_folder(self._project)}" if self._project else ""
             yield Static(show.text(f"Sessions{where}", "bold"), markup=False)
             yield LineInput(placeholder=f"name, words, or {profiles.EXAMPLE} …", compact=True)
-            yield OptionList(markup=False)
+            yield Rows(markup=False)
             yield Static("", id="facts", markup=False)
             yield Static("", id="note", markup=False)
 

@@ -27,7 +27,7 @@ from mindstone_tui.core.events.question import GRACE, answer_to, explain
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.parse import numbered
-from mindstone_tui.tui.widgets.base import LineInput
+from mindstone_tui.tui.widgets.base import LineInput, only_plain
 
 _SETTLE: Final = 0.25
 """Share of that time after the step into it: what comes sooner was typed with that step."""
@@ -156,7 +156,8 @@ class Decision(Vertical):
 
     def on_mount(self) -> None:
         self.call_after_refresh(self.make_room)
-        self.come_into_view()
+        # The click that leads to the terminal was not meant for what stands there.
+        self.watch(self.app, "app_focus", self.come_into_view)
 
     def come_into_view(self) -> None:
         """Begin anew to count how long it has been in view, once it is drawn."""
@@ -248,7 +249,7 @@ class Decision(Vertical):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The focus came in; however it did, it goes back when that is too early."""
-        if not self.is_open:
+        if not self.is_open and isinstance(event.widget, Button):
             self.post_message(self.Left())
             return
         if not self.has_class("-entered"):
@@ -304,9 +305,14 @@ class Decision(Vertical):
         self.screen.set_focus(widget)
 
 
+class _Answer(Button):
+    FOCUS_ON_CLICK = False  # what is typed after any other click is no answer either
+    on_click = only_plain
+
+
 def button(key: str, label: Content, choice: str) -> Button:
     """An answer, with the key that gives it."""
-    return Button(Content.assemble(f"{key or ' '}  ", label), id=choice, compact=True)
+    return _Answer(Content.assemble(f"{key or ' '}  ", label), id=choice, compact=True)
 
 
 _HARMLESS: Final = ("reads",)
@@ -402,6 +408,8 @@ class Approval(Decision):
     @on(Input.Submitted, "#reason")
     def _explained(self, event: Input.Submitted) -> None:
         event.stop()
+        if not self.is_open:
+            return
         self.why, event.input.value = event.value.strip(), ""
         self.key = "enter"
         super().action_choose("deny")

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.reactive import reactive
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
 
 from mindstone_tui.core.text import one_line
 from mindstone_tui.tui.prompt.paste import with_newlines
@@ -40,6 +40,19 @@ class GrowsQuietly(Widget):
             # The layout draws a widget of another size whole; what it still asks for came with it.
             self._repaint_regions.clear()
         return sent
+
+
+def only_plain(self: Widget, event: events.Click) -> None:
+    """As `on_click` of what decides: a button that pastes, or one with a modifier, is no answer."""
+    if event.button != 1 or event.shift or event.meta or event.ctrl:
+        event.stop()
+        event.prevent_default()
+
+
+class Rows(OptionList):
+    """A list whose rows take a plain click."""
+
+    on_click = only_plain
 
 
 class FoldTitle(Static, can_focus=True):

@@ -347,6 +347,7 @@ class InputArea(Vertical):
         if self.decision is not None and inside:
             if (whose := await self.decision.meet(event)) == "prompt":
                 self.screen.set_focus(self.prompt)
+                self.decision.come_into_view()  # it may not be noticed: an Escape now means "back"
             return whose in ("answer", "nobody")
         if key == "enter" and self._torn:
             self._torn = False

@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
 from mindstone_tui.tui import host, show
+from mindstone_tui.tui.widgets.base import Rows
 
 STONE = "  ▄▄████▄▄\n▄██████████▄\n▀██████████▀"
 GUIDE: Final = "local/guide"
@@ -84,7 +85,7 @@ class Welcome(Vertical):
             markup=False,
         )
         yield Static("", markup=False, id="choose")
-        yield OptionList(markup=False, id="steps")
+        yield Rows(markup=False, id="steps")
         hints = [
             Content.assemble((key, "bold $accent"), (f" {what}", "$muted")) for key, what in _HINTS
         ]

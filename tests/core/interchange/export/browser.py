@@ -88,6 +88,12 @@ class Browser:
         if not held:
             self._ask("Input.dispatchKeyEvent", type="keyUp", **key)
 
+    def click(self, x: float, y: float) -> None:
+        """Press and release the mouse at a place."""
+        for kind in ("mousePressed", "mouseReleased"):
+            where = {"x": x, "y": y, "button": "left", "clickCount": 1}
+            self._ask("Input.dispatchMouseEvent", type=kind, **where)
+
     def prefer(self, scheme: str) -> None:
         """Set whether the person likes it light or dark."""
         feature = {"name": "prefers-color-scheme", "value": scheme}

@@ -1,0 +1,138 @@
+"""A click or a key that was meant for something else decides nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from textual import events
+from textual.widgets import Button, Input, OptionList
+
+from mindstone_tui.core import events as ev
+from mindstone_tui.tui.app import MindstoneApp
+from tests.tui.staged import Staged, around, asked, done, drawn, settle, staged, until
+from tests.tui.test_decisions import GRACE, WISH, in_view
+
+STRAY: list[dict[str, Any]] = [
+    {"button": 2},
+    {"button": 3},
+    {"meta": True},
+    {"control": True},
+    {"shift": True},
+]
+
+
+def timed(now: list[float], *happened: ev.AnyEvent) -> tuple[MindstoneApp, Staged]:
+    """An app whose clock stands where it is set."""
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    return staged(*happened, given=host)
+
+
+@pytest.mark.parametrize("how", STRAY)
+async def test_only_a_plain_left_click_answers(how: dict[str, Any]) -> None:
+    now = [100.0]
+    app, talk = timed(now, asked(1, "go"), WISH)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += GRACE + 0.1
+        await pilot.click("#allow-0", **how)
+        now[0] += GRACE
+        await pilot.press("y")
+        assert (talk.did, app.chat.input_area.prompt.text) == ([], "y"), "it led into the question"
+        await pilot.click("#allow-0")
+        await until(pilot, lambda: [one[0] for one in talk.did] == ["answer"])
+
+
+@pytest.mark.parametrize("reported", [True, False])
+async def test_the_click_that_brings_the_focus_back_to_the_terminal_decides_nothing(
+    reported: bool,
+) -> None:
+    now = [100.0]
+    app, talk = timed(now, asked(1, "go"))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: talk.settled)
+        app.post_message(events.AppBlur())
+        await until(pilot, lambda: not app.app_focus)
+        talk.announce(WISH)
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += 60
+        if reported:  # some terminals say it before the click, some do not
+            app.post_message(events.AppFocus())
+        x, y = app.query_one("#allow-0").region.offset
+        for kind in (events.MouseDown, events.MouseUp):  # as the terminal tells of it
+            app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))
+        await until(pilot, lambda: "Too early: nothing is decided" in drawn(app))
+        await until(pilot, lambda: in_view(app, talk))
+        assert talk.did == []
+        now[0] += GRACE + 0.5
+        await until(pilot, lambda: not app.query_one("#allow-0").has_class("-active"))
+        await pilot.click("#allow-0")
+        clicked = ev.Answer(allowed=True, how="click", seen=1.5)
+        await until(pilot, lambda: talk.did == [("answer", "c", clicked)])
+
+
+async def test_whoever_looks_something_up_for_a_reason_writes_on_where_they_were() -> None:
+    now = [100.0]
+    app, talk = timed(now, asked(1, "go"), WISH)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += GRACE + 0.1
+        await pilot.press("tab")
+        now[0] += GRACE
+        await pilot.press("r", *"not")
+        app.post_message(events.AppBlur())
+        await until(pilot, lambda: not app.app_focus)
+        app.post_message(events.AppFocus())
+        await until(pilot, lambda: app.app_focus and in_view(app, talk))
+        await pilot.press(*" yet", "enter")
+        assert (talk.did, app.chat.input_area.prompt.text) == ([], "")
+        now[0] += GRACE
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(talk.did))
+        given = talk.did[0][2]
+        assert isinstance(given, ev.Answer)
+        assert (given.allowed, given.why) == (False, "not yet")
+
+
+async def test_a_list_of_messages_to_go_back_to_is_read_before_one_is_taken() -> None:
+    now = [100.0]
+    app, talk = timed(now, asked(1, "paint it blue"), done(1), asked(2, "then red"), done(2))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: app.screen is not app.chat and "blue" in drawn(app))
+        await pilot.press("enter")
+        await pilot.click(OptionList, offset=(4, 1))
+        assert (talk.did, app.screen is app.chat) == ([], False), "nobody can have read it"
+        now[0] += GRACE
+        await pilot.click(OptionList, offset=(4, 1), button=2)
+        assert talk.did == []
+        app.screen.query_one(Input).focus()
+        await pilot.press(*"blue", "enter")
+        assert talk.did == [], "it is another list since"
+        now[0] += GRACE
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen is app.chat)
+        assert talk.did == [("command", "/rewind turn 0", "picked in the list")]
+        assert app.chat.input_area.prompt.text == "paint it blue"
+
+
+@pytest.mark.parametrize("key", ["space", "x"])
+async def test_an_escape_right_after_a_key_that_led_out_of_a_question_stops_nothing(
+    key: str,
+) -> None:
+    now = [100.0]
+    app, talk = timed(now, asked(1, "go"), WISH)
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += GRACE + 0.5
+        await pilot.press("tab")
+        await until(pilot, lambda: isinstance(app.focused, Button))
+        now[0] += GRACE
+        await pilot.press(key, "escape")  # meant as: back
+        await until(pilot, lambda: "Too early: nothing is decided" in drawn(app))
+        assert talk.did == []
+        now[0] += GRACE
+        await pilot.press("escape")
+        await until(pilot, lambda: talk.did == [("interrupt",)])
