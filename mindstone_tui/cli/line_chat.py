@@ -156,9 +156,8 @@ class LineQuestions(msgspec.Struct, eq=False):
             if yes or word in _UNFINISHED:
                 prompt("Nothing is decided. Write yes or no in full: ")
                 return True
-        early = (
-            "That was begun before the question could be read. " if seen < GRACE or begun else ""
-        )
+        early = "That was entered before the question could be read. " if seen < GRACE else ""
+        early = "That was begun before the question came. " if begun else early
         hint(f"{early}{self.kept}The question is still open: write yes or no now, alone on a line.")
         return False
 
