@@ -32,7 +32,7 @@ class FilesChanged(TextEntry):
     unkept: int = 0
     """Changes that cannot be undone: a content was too large, or the store was full."""
     recovered: bool = False
-    """Found after the program had stopped during the call."""
+    """Found after the program had stopped during the call: changed by it or since, nobody knows."""
 
 
 class FilesRestored(TextEntry, ByHand, kw_only=True):

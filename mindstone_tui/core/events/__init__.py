@@ -452,6 +452,8 @@ class FilesChanged(EntryEvent):
     changes: tuple[store.FileChange, ...]
     unkept: int = 0
     """Changes that cannot be undone."""
+    recovered: bool = False
+    """Changed by the call or since, nobody knows."""
 
 
 class FilesRestored(EntryEvent):
