@@ -527,13 +527,13 @@ def test_a_value_that_is_taken_gives_way_to_the_one_to_use_instead() -> None:
     ]
     hits = rank(read_question("which port did we settle on?"), items, count=5)
     assert seqs(hits) == [7, 1]
-    assert hits[1].superseded_by == 7
+    assert hits[1].corrected == {7: ("port 8765.",)}, "starlette stays"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "marked"),
     [
-        ("OK starlette. Port 8765.", "Port clash: 8765 is taken. Use 8790.", True),
+        ("OK. Port 8765.", "Port clash: 8765 is taken. Use 8790.", True),
         ("The app listens on 127.0.0.1:8765.", "Port clash: 8765 is taken. Use 8790.", True),
         ("The poll timeout is 5 seconds.", "Make the poll timeout 8 seconds, not 5.", True),
         ("The staging port is 8443.", "Correction: the staging port is 9443.", True),

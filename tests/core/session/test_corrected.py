@@ -213,6 +213,28 @@ async def test_what_a_command_changed_is_told_with_what_became_of_its_turn(
         assert "no turn changed a file" not in failed
 
 
+@pytest.mark.parametrize(
+    ("rest", "holds"),
+    [
+        ("Rosa does the review.", True),
+        ("Please write the tests first.", True),
+        ("Can you add a health check?", True),
+        ("Never touch the lens.", True),
+        ("Be brief.", True),
+        ("Thanks!", False),
+    ],
+)
+async def test_what_else_a_message_says_is_not_superseded_with_one_sentence(
+    home: Path, tmp_path: Path, rest: str, holds: bool
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.say(f"The API port is 8765. {rest}")
+        await stage.say("No, the API port is 8790, not 8765.")
+        await stage.rest()
+        (verdict,) = stage.entries(StatementSuperseded)
+        assert (verdict.words, verdict.partly) == (("the api port is 8765.",), holds)
+
+
 TWO = "The API port is 8765. The admin is called Rosa. Never push to main."
 
 
