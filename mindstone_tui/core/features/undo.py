@@ -377,7 +377,8 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
         first = f"put back by {step.by} (line {step.seq}), as {left}"
     asked = _asked_in(services, origin.turn) if origin and not origin.unsure else ""
     because = f" You asked: “{asked}”" if asked else ""
-    if rewinds_of(services.context.window.history).of_turn(step.turn) is not None:
+    rewinds = rewinds_of(services.context.window.history)
+    if origin is not None and rewinds.of_turn(origin.turn) is not None:
         because += " That turn was rewound since."
     shows = f"\n`/diff turn {origin.turn}` shows it." if origin else ""
     return CommandPrinted(

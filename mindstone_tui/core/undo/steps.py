@@ -57,7 +57,7 @@ class FileStep:
 
 def _maker(entry: FilesChanged | FilesRestored) -> str:
     if isinstance(entry, FilesRestored):
-        return f"/{entry.direction}"
+        return "/rewind --files" if "/rewind" in entry.how else f"/{entry.direction}"
     return f"{entry.name} ({entry.call})" if entry.call else entry.name
 
 

@@ -365,6 +365,10 @@ async def test_rewind_takes_files_along_diff_and_why_explain_them(tmp_path: Path
         assert ended.ok, text
         assert "puts them back" not in text
         assert (work / "a.txt").read_text() == "one\nthree\n"
+        _, why = await stage.run("/why a.txt")
+        assert "put back by /rewind --files" in why
+        assert "in turn 1 left it" in why
+        assert "rewound" not in why, "turn 1 stands"
         assert (await stage.run("/undo"))[0].ok
         assert picture(work) == first
 
