@@ -553,6 +553,24 @@ def test_what_was_corrected_in_the_window_is_marked_though_only_it_was_found(
     assert mark_corrected([found], [said(new, 9, session="agent:default:other")]) == [found]
 
 
+@pytest.mark.parametrize(
+    "known", [{"corrected": '{"7": ["the api listens on port 8765."]}'}, {"superseded": 7}]
+)
+def test_what_was_written_down_as_corrected_stands_below_however_well_it_fits(
+    known: dict[str, object],
+) -> None:
+    old = "The API listens on port 8765. The database is Postgres 15. Never log passwords."
+    items = [
+        candidate(old, 1, words=1.0, **known),
+        candidate("No, the port is 8790, not 8765.", 7, words=0.2),
+    ]
+    hits = rank(read_question("which port does the API listen on"), items, count=5)
+    assert hits[0].score < 0.6 * hits[1].score
+    assert seqs(hits) == [7, 1]
+    assert hits[0].supersedes == (1,)
+    assert 7 in (hits[1].superseded_by, *hits[1].corrected)
+
+
 def test_nobody_corrects_what_somebody_else_said() -> None:
     items = [
         candidate("My flat has number 12.", 1, words=1.0, speaker="Ada"),
