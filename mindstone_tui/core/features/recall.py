@@ -38,8 +38,8 @@ _DELIMITERS: Final = 48
 """Tokens around recalled passages that say whose words they are."""
 
 _SHOWN: Final = 8
-_RECALLS_READ: Final = 8
-"""The newest recalls, whose verdicts a crash may have kept from being written down."""
+_READ_FOR_VERDICTS: Final = 2_000
+"""The newest lines, among which a verdict may not be written down yet."""
 _SOURCE: Final = patterns.pattern_of(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
 """A line's id or a file's name, and whose it is."""
 
@@ -134,17 +134,18 @@ class RecallFeature(Feature):
         recall, history = self.session.recall, self.session.history
         rewinds = rewinds_of(history)
 
-        def said(kind: str, most: int) -> set[tuple[int, int]]:
-            newest = history.newest((kind,), most)
+        def said(kind: str) -> set[tuple[int, int]]:
+            newest = history.newest((kind,), _READ_FOR_VERDICTS)
             return {pair for each in newest for pair in standings.superseded_in(each).items()}
 
         recalled = {
             (seq, by)
-            for seq, by in said("recall_injected", _RECALLS_READ)
-            if rewinds.of_place(by, history.line(by).turn) is None
+            for seq, by in said("recall_injected")
+            if by > history.head.seq - _READ_FOR_VERDICTS
+            and rewinds.of_place(by, history.line(by).turn) is None
         }
         # Another feature may have judged the same already: a note that was corrected is let go.
-        recorded = said("statement_superseded", history.head.seq + 1)
+        recorded = said("statement_superseded")
         before = list(history.turn(lines[0].turn - 1)) if lines else []
         if any(
             isinstance(one.entry, conversation.TurnEnded) and one.entry.ending != "done"

@@ -323,10 +323,14 @@ async def test_of_a_corrected_sentence_the_rest_of_its_message_holds(
         shown = (await stage.run("/handoff show"))[1]
         assert "corrected in part by line" in shown
         assert "superseded by line" not in shown
+        assert "Changed since" not in shown, "it was corrected before"
         await stage.say("No, the API port is 9000, not 8765.")
         await stage.rest()
         marks = Standings(stage.lines()).of(said)
         assert [one.part for one in marks] == [verdict.part, ("the api port is 8765.",)]
+        shown = (await stage.run("/handoff show"))[1]
+        assert "Changed since: Of line" in shown
+        assert shown.count("Changed since") == 1
         await stage.run("/rewind turn 1")
         assert not Standings(stage.lines()).of(said)
 
