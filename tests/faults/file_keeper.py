@@ -118,8 +118,9 @@ def put_back(keeper: FileKeeper, direction: Direction) -> None:
     turns, sets = wanted(keeper.steps(), direction, 1)
     for each in sets:
         found = keeper.outlook(each)
-        assert not found.conflicts, found.conflicts
-        keeper.put_back(direction, turns, each.root, found.ready)
+        assert all(one.unsure for one in found.conflicts), found.conflicts
+        asked = (one.wanted for one in found.conflicts)
+        keeper.put_back(direction, turns, each.root, (*found.ready, *asked))
 
 
 def run(folder: Path, last: int) -> int:

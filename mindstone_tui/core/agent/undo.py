@@ -1,8 +1,8 @@
 """Files around the calls of a session: kept before, compared after, put back when asked.
 
 Before a call may change anything, what it may change is in the store and a note of it is on disk.
-So a program that is killed at any moment finds out next time what the call did, and what was being
-put back is brought to its end.
+So a program that is killed at any moment finds out next time what changed, by the call or since,
+and what was being put back is brought to its end.
 """
 
 import asyncio
@@ -25,7 +25,15 @@ from mindstone_tui.core.tools.base import Tool
 from mindstone_tui.core.tools.workspace import Workspace
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, between
 from mindstone_tui.core.undo.objects import TREES, ObjectStore
-from mindstone_tui.core.undo.restore import Outlook, apply, clear_removed, finish, look, node_in
+from mindstone_tui.core.undo.restore import (
+    Conflict,
+    Outlook,
+    apply,
+    clear_removed,
+    finish,
+    look,
+    node_in,
+)
 from mindstone_tui.core.undo.scan import (
     EMPTY,
     Limits,
@@ -233,7 +241,7 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
     # After a crash
 
     def recover(self) -> list[Line]:
-        """Write down what a call did whose end nobody saw, and finish what was being put back."""
+        """Write down what changed since a call whose end nobody saw, and finish putting back."""
         if not self._folder.is_dir():
             return []
         lines: list[Line] = []
@@ -323,7 +331,10 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
         return node_in(Path(root), path, None, self._limits.file_bytes)
 
     def outlook(self, each: ChangeSet) -> Outlook:
-        """What putting back would meet; what is there now is kept first."""
+        """What putting back would meet; what is there now is kept first.
+
+        What may be somebody else's is met like what is.
+        """
         root = Path(each.root)
         if root not in self.roots:
             raise errors.UndoError(
@@ -336,7 +347,9 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
             self.store.save()
         finally:
             self.store.limited = True
-        return found
+        unsure = tuple(Conflict(one, one.before) for one in found.ready if one.path in each.unsure)
+        ready = tuple(one for one in found.ready if one.path not in each.unsure)
+        return found._replace(ready=ready, conflicts=(*found.conflicts, *unsure))
 
     def put_back(
         self,

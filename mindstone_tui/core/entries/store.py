@@ -27,6 +27,8 @@ class ChangesOfCall(Part, kw_only=True):
     """The first of them."""
     unkept: int = 0
     """Changes that cannot be undone: a content was too large, or the store was full."""
+    recovered: bool = False
+    """Found after the program had stopped during the call: changed by it or since, nobody knows."""
 
 
 class FilesChanged(TextEntry, ChangesOfCall):
@@ -36,8 +38,6 @@ class FilesChanged(TextEntry, ChangesOfCall):
     """The folder that the paths are relative to."""
     manifest: str
     """SHA-256 of the whole list, which is kept with the contents."""
-    recovered: bool = False
-    """Found after the program had stopped during the call."""
 
 
 class ChangesTakenBack(ByHand, kw_only=True):

@@ -92,7 +92,8 @@ def _share_level(event: ev.ShareCrossed) -> str:
 def is_bookkeeping(event: ev.AnyEvent) -> bool:
     """Whether an event is the program's own housekeeping, which nobody has to act on."""
     calm = isinstance(event, ev.AlertRaised) and event.level != "critical"
-    return calm or isinstance(event, _BOOKKEEPING)
+    unsure = isinstance(event, ev.FilesChanged) and event.recovered
+    return calm or (isinstance(event, _BOOKKEEPING) and not unsure)
 
 
 def in_brief(events: Iterable[ev.AnyEvent]) -> list[str]:
@@ -293,12 +294,13 @@ def _of_tool(event: ev.ToolEvent) -> EventLine:
         case ev.DelegationEnded(child=child, ending=ending, tokens=used, cost=cost):
             text = f"Sub-agent {child}: {ending} · {tokens(used)} tokens · {dollars(cost)}"
             return EventLine(sign="⑂", text=text)
-        case ev.FilesChanged(name=name, unkept=unkept):
+        case ev.FilesChanged(name=name, unkept=unkept, recovered=unsure):
             lost = f"; {unkept} cannot be undone" if unkept else ""
+            who = f"{name}, which was cut short, or by somebody since" if unsure else name
             return EventLine(
                 sign="✎",
-                text=f"{_count(event)} changed by {name}: {_paths(event)}",
-                detail=f"/undo takes it back{lost}",
+                text=f"{_count(event)} changed by {who}: {_paths(event)}",
+                detail=f"/undo {'asks about each' if unsure else 'takes it back'}{lost}",
                 tone="warning" if unkept else "note",
             )
         case ev.FilesRestored(direction=direction, turns=turns, left=left):

@@ -96,10 +96,11 @@ class Handoffs(msgspec.Struct, eq=False):
             )
             window.record(entry, self._context.transcript.last_turn)
 
-    def _corrected(self, text: str) -> list[str]:
-        """Which lines that a text quotes hold no longer, and by which others."""
+    def _corrected(self, text: str, after: int = -1) -> list[str]:
+        """Which lines that a text quotes hold no longer, by what was judged after a line."""
         with self._context.transcript.history() as history:
             judged = list(history.newest(("statement_superseded",), history.head.seq + 1))[::-1]
+            judged = [one for one in judged if one.seq > after]
             said = (history.line(seq) for one in judged for seq in superseded_in(one).values())
             rewinds = rewinds_of(history)
             holds = [history.whole(line) for line in said if rewinds.of(line) is None]
@@ -114,7 +115,12 @@ class Handoffs(msgspec.Struct, eq=False):
     def show(self) -> str:
         """The newest handoff, and which of its lines hold no longer."""
         text = self.newest()
-        since = [f"Changed since: {one}" for one in self._corrected(text)]
+        with self._context.transcript.history() as history:
+            written = [line.entry for line in history.newest(("handoff_written",), _LOOKED_BACK)]
+        covered = max(
+            (e.covers.last for e in written if isinstance(e, derived.HandoffWritten)), default=-1
+        )
+        since = [f"Changed since: {one}" for one in self._corrected(text, covered)]
         return "\n".join([text.rstrip(), *since]) if since else text
 
     def _is_fresh(self) -> bool:

@@ -12,7 +12,12 @@ import msgspec
 from mindstone_tui.core import entries, errors, patterns, tokens
 from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.entries import conversation, standings
-from mindstone_tui.core.entries.derived import RecallDropped, RecallInjected, RecallUsed
+from mindstone_tui.core.entries.derived import (
+    RecallDropped,
+    RecallInjected,
+    RecallUsed,
+    StatementSuperseded,
+)
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.recall import inject, passages, ranking
@@ -27,11 +32,14 @@ from mindstone_tui.core.tools.history import (
     read_entry_tool,
     recall_tool,
 )
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 _DELIMITERS: Final = 48
 """Tokens around recalled passages that say whose words they are."""
 
 _SHOWN: Final = 8
+_READ_FOR_VERDICTS: Final = 2_000
+"""The newest lines, among which a verdict may not be written down yet."""
 _SOURCE: Final = patterns.pattern_of(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
 """A line's id or a file's name, and whose it is."""
 
@@ -112,12 +120,7 @@ class RecallFeature(Feature):
                     self.context.window.record(used)
         if recalled is None and recall.silent:
             self.context.window.record(RecallUsed(silent=recall.silent))
-        # Another feature may have judged the same already: a note that was corrected is let go.
-        since = history.head.seq - turn.lines[0].seq + 1 if turn.lines else 0
-        judged = history.newest(("statement_superseded", "recall_injected"), since)
-        said = {seq: by for each in judged for seq, by in standings.superseded_in(each).items()}
-        corrected = await asyncio.to_thread(recall.corrected_in, turn.lines)
-        if verdicts := recall.verdicts(said, corrected):
+        if verdicts := await self._verdicts(turn.lines):
             for verdict in verdicts:
                 self.context.window.record(verdict)
             self.session.read_anew()
@@ -125,6 +128,34 @@ class RecallFeature(Feature):
         if not self.failed:
             return ()
         return (Noticed(message=f"Recall does not work: {self.failed}", level="warning"),)
+
+    async def _verdicts(self, lines: Sequence[entries.Line]) -> list[StatementSuperseded]:
+        """What holds no longer and nobody wrote down: said in a turn, or judged for a recall."""
+        recall, history = self.session.recall, self.session.history
+        rewinds = rewinds_of(history)
+
+        def said(kind: str) -> set[tuple[int, int]]:
+            newest = history.newest((kind,), _READ_FOR_VERDICTS)
+            return {pair for each in newest for pair in standings.superseded_in(each).items()}
+
+        recalled = {
+            (seq, by)
+            for seq, by in said("recall_injected")
+            if by > history.head.seq - _READ_FOR_VERDICTS
+            and rewinds.of_place(by, history.line(by).turn) is None
+        }
+        # Another feature may have judged the same already: a note that was corrected is let go.
+        recorded = said("statement_superseded")
+        before = list(history.turn(lines[0].turn - 1)) if lines else []
+        if any(
+            isinstance(one.entry, conversation.TurnEnded) and one.entry.ending != "done"
+            for one in before
+        ):
+            cut_short = [history.whole(one) for one in before if rewinds.of(one) is None]
+            lines = [*cut_short, *lines]
+        known = {by for _, by in recalled - recorded}
+        corrected = await asyncio.to_thread(recall.corrected_in, lines, known)
+        return recall.verdicts(recorded, recalled, corrected)
 
     async def _recall(self, arguments: RecallArguments, context: ToolContext) -> ToolResult:
         """Search what was said before this turn: its own question is not an answer."""

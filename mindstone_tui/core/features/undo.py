@@ -33,6 +33,7 @@ _SHOWN: Final = 60
 _MOST_SHOWN: Final = 20
 """Files whose three sides are shown."""
 _LONGEST_DIFF: Final = 200_000
+_NOBODY_KNOWS: Final = "changed by a call that was cut short or since, nobody knows"
 _FILES: Final = ("files_changed", "files_restored")
 
 
@@ -96,6 +97,8 @@ class UndoFeature(Feature):
         text = await asyncio.to_thread(_diff, keeper, sets)
         undone = "" if turn in steps.applied else " (taken back since)"
         heading = f"Turn {turn}{undone}: {summary([c for each in sets for c in each.changes])}."
+        if unsure := sorted(exact(path) for each in sets for path in each.unsure):
+            heading += f" {_NOBODY_KNOWS.capitalize()}: {', '.join(unsure[:_MOST_SHOWN])}."
         clean = self.context.redactor.redact(f"{heading}\n{text}").text
         yield CommandPrinted(command="diff", text=clean)
 
@@ -225,7 +228,7 @@ def _decided(outlook: Outlook, way: Way) -> tuple[tuple[PathChange, ...], tuple[
         if way == "anyway"
     )
     left = [
-        f"{exact(each.wanted.path)}: changed by somebody else"
+        f"{exact(each.wanted.path)}: {_NOBODY_KNOWS if each.unsure else 'changed by somebody else'}"
         for each in outlook.conflicts
         if way != "anyway"
     ]
@@ -252,7 +255,8 @@ def _told(
         path, now = each.wanted.path, each.now
         if path in done and now is not None and now.kind in ("file", "link"):
             how = f"`mindstone files sha256:{now.digest[:12]}` prints it"
-            lines.append(f"Somebody else's {exact(path)} is kept: {how}.")
+            whose = "What was in" if each.unsure else "Somebody else's"
+            lines.append(f"{whose} {exact(path)} is kept: {how}.")
     lines += [f"Left as it is: {each}" for each in left[:_MOST_SHOWN]]
     if len(left) > _MOST_SHOWN:
         lines.append(f"… and {len(left) - _MOST_SHOWN:,} more were left")
@@ -272,7 +276,7 @@ def _question(call: str, direction: Direction, sides: str, count: int) -> ToolAs
         call=call,
         name=direction,
         risk="write",
-        shown=f"overwrite {plural(count, 'file')} that somebody else changed since",
+        shown=f"overwrite {plural(count, 'file')} that somebody else changed, or may have changed",
         digest="",
         diff=sides,
         why="What is there now is kept, too.",
@@ -290,7 +294,9 @@ def _three_sides(
 
     The others are named that would be put back with them.
     """
-    lines = [f"Somebody else changed {plural(len(conflicts), 'file')} since:"]
+    unsure = sum(each.unsure for each in conflicts)
+    counted = ((len(conflicts) - unsure, "changed by somebody else since"), (unsure, _NOBODY_KNOWS))
+    lines = [f"{plural(count, 'file')} {how}:" for count, how in counted if count]
     if others:
         acts = [
             f"{'deletes' if one.after is None else 'puts back'} {exact(one.path)}" for one in others
@@ -301,10 +307,12 @@ def _three_sides(
         path, left, back = each.wanted
         did = "turn" if direction == "undo" else "undo"
         names = (f"the {did} left", f"before the {did}")
+        names = ("found afterwards", names[1]) if each.unsure else names
+        now = [] if each.unsure else _lines(diff_of(PathChange(path, left, each.now), keeper.store))
         lines += [
             f"── {exact(path)}",
             f"   from “{names[0]}” to “now”, which would be overwritten:",
-            *_lines(diff_of(PathChange(path, left, each.now), keeper.store)),
+            *(now or ["   no difference"]),
             f"   from “{names[1]}” to “{names[0]}”:",
             *_lines(diff_of(PathChange(path, back, left), keeper.store)),
             f"   {names[1]}: {_side(back)}",
@@ -360,12 +368,17 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
     did = described(change).rpartition(": ")[2]
     origin = steps.made(root, path, change.after) if step.restored else step
     first = f"{did} by {step.by} in turn {step.turn} (line {step.seq})"
+    if step.unsure:
+        first = f"{did} by a call that was cut short ({step.by}, turn {step.turn}, line {step.seq})"
+        first += " or since, nobody knows"
     if step.restored:
         left = f"{origin.by} in turn {origin.turn} left it" if origin else "it was before"
+        left = f"it was found: {_NOBODY_KNOWS}" if origin and origin.unsure else left
         first = f"put back by {step.by} (line {step.seq}), as {left}"
-    asked = _asked_in(services, origin.turn) if origin else ""
+    asked = _asked_in(services, origin.turn) if origin and not origin.unsure else ""
     because = f" You asked: “{asked}”" if asked else ""
-    if rewinds_of(services.context.window.history).of_turn(step.turn) is not None:
+    rewinds = rewinds_of(services.context.window.history)
+    if origin is not None and rewinds.of_turn(origin.turn) is not None:
         because += " That turn was rewound since."
     shows = f"\n`/diff turn {origin.turn}` shows it." if origin else ""
     return CommandPrinted(

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.language import content, sentences
+from mindstone_tui.core.language import content, intent, sentences
 from mindstone_tui.core.language.lists import english, lists_of, pattern_beside
 from mindstone_tui.core.language.words import stopwords
 from mindstone_tui.core.patterns import pattern_of
@@ -94,9 +94,9 @@ def replaced_in(later: str, earlier: str) -> list[str]:
 
 
 def says_more(text: str, gone: Collection[str]) -> bool:
-    """Whether a text states something beside the sentences that hold no more."""
-    said = list(_sentences(text))
-    return any(one not in gone for one in [one for one in said if _states(one)] or said)
+    """Whether a text says something beside the sentences that hold no more, small talk apart."""
+    said = (part.lower() for part in sentences.parts_of(text.replace("’", "'")))
+    return any(one not in gone and intent.intent_of(one) != "nothing" for one in said)
 
 
 def meant_by(later: str, earlier: Sequence[str]) -> set[int]:

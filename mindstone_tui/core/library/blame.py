@@ -278,7 +278,7 @@ class KeptFiles:
             fold.first(path, before, base, self._left_behind)
         if call.step.restored is not None:
             fold.restored(path, after)
-        elif self._is_shared(call, path):
+        elif call.step.unsure or self._is_shared(call, path):
             fold.found(path, after)
         else:
             beside = origin.Beside(call.source(path), lambda: self._gone(call, path), call.edit)

@@ -109,7 +109,11 @@ class Doings(msgspec.Struct, eq=False):
             found = done(self._asked.pop(entry.call), entry, line)
             known = [each for each in found if each.kind != "other"]
             return [(each, line.ts) for act in known for each in (act, *_patched_by(act))]
-        elif isinstance(entry, FilesChanged) and kind_of(entry.name) != "change":
+        elif (
+            isinstance(entry, FilesChanged)
+            and not entry.recovered
+            and kind_of(entry.name) != "change"
+        ):
             paths = (one.path for one in entry.changes if not one.after.startswith("folder"))
             of_it = partial(Action, kind="change", name=entry.name, seq=line.seq, turn=line.turn)
             return [(of_it(about=path), line.ts) for path in paths]

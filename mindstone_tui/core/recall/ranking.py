@@ -384,12 +384,19 @@ def _newest_first(hits: Sequence[Hit]) -> list[Hit]:
         replaced = {
             weaker[at].passage.seq for at in _replaced(newer.passage, weaker, inherited=False)
         }
-        if not replaced:
+        # What was written down holds, however well either fits the question.
+        recorded = {
+            hit.passage.seq
+            for hit in hits
+            if hit.passage.session == session
+            and newer.passage.seq in (hit.superseded_by, *hit.corrected)
+        }
+        if not replaced | recorded:
             continue
         at = _place(ordered, session, {newer.passage.seq})
-        first = min(at, _place(ordered, session, replaced))
-        moved = ordered.pop(at)
-        ordered.insert(first, msgspec.structs.replace(moved, supersedes=tuple(sorted(replaced))))
+        first = min(at, _place(ordered, session, replaced | recorded))
+        moved, gone = ordered.pop(at), tuple(sorted(replaced | recorded))
+        ordered.insert(first, msgspec.structs.replace(moved, supersedes=gone))
         ordered = [
             _marked(hit, newer.passage)
             if hit.passage.session == session and hit.passage.seq in replaced

@@ -411,18 +411,19 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         if (stop := getattr(self._embedder, "interrupt", None)) is not None:
             stop()
 
-    def corrected_in(self, lines: Sequence[Line]) -> Verdicts:
+    def corrected_in(self, lines: Sequence[Line], known: Collection[int]) -> Verdicts:
         """What a person corrects in these lines, each with the line that does, and the sentences
-        that are meant; blocks.
+        that are meant; blocks. Of the known ones a recall has judged that they correct something.
 
         It is looked for when it is said, so that no later question has to bring both together.
         """
         found: Verdicts = {}
-        said = [one for one in passages_of(lines) if one.role == "user" and is_correction(one.text)]
+        told = (one for one in passages_of(lines) if one.role == "user")
+        said = [one for one in told if one.seq in known or is_correction(one.text)]
         with contextlib.suppress(errors.RecallError):
             for one in said:
-                known, asked = Filter(exclude=frozenset({one.seq})), self._ask(one.text)
-                hits = self.index.search(one.text, CONSIDERED, allowed=known, asked=asked).hits
+                others, asked = Filter(exclude=frozenset({one.seq})), self._ask(one.text)
+                hits = self.index.search(one.text, CONSIDERED, allowed=others, asked=asked).hits
                 marked = ranking.mark_corrected(hits, [one])
                 for hit in marked:
                     partly, old = one.seq in hit.corrected, hit.passage
@@ -436,10 +437,11 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         return found
 
     def verdicts(
-        self, recorded: Mapping[int, int], corrected: Verdicts
+        self, recorded: set[tuple[int, int]], recalled: set[tuple[int, int]], corrected: Verdicts
     ) -> list[derived.StatementSuperseded]:
-        """What the newest search judged to be superseded in this session and nobody wrote down."""
-        self._judged |= recorded.items()
+        """What recalls and the newest search judged to be superseded in this session and nobody
+        wrote down."""
+        self._judged |= recorded
         hits = self.last.hits if self.last is not None else ()
         every = {
             (hit.passage.seq, by): derived.StatementSuperseded(
@@ -449,6 +451,9 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             if hit.passage.session == str(self._places.key)
             for by, words in ((hit.superseded_by or 0, ()), *hit.corrected.items())
             if by and by not in (hit.passage.superseded, *ranking.corrected_of(hit.passage))
+        }
+        every |= {
+            (seq, by): derived.StatementSuperseded(statement=seq, by=by) for seq, by in recalled
         } | corrected
         fresh = every.keys() - self._judged
         self._judged |= fresh

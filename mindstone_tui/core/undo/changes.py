@@ -64,6 +64,8 @@ class ChangeSet(NamedTuple):
 
     root: str
     changes: tuple[PathChange, ...]
+    unsure: frozenset[str] = frozenset()
+    """Paths that somebody else may have changed: a call's end was not seen."""
 
     def encode(self) -> bytes:
         """As the store keeps it: names as the bytes they are."""

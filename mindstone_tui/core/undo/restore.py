@@ -36,11 +36,16 @@ _TEMPORARY: Final = patterns.pattern_of(r"\.mindstone-[0-9a-f]{16}-[0-9]+")
 
 
 class Conflict(NamedTuple):
-    """A path that is not as it was left."""
+    """A path that is not as it was left, or of which nobody knows who left it so."""
 
     wanted: PathChange
     """From what it was left as to what it should become."""
     now: Node | None
+
+    @property
+    def unsure(self) -> bool:
+        """Whether it is as it was left, by whomever."""
+        return self.now == self.wanted.before
 
 
 class Outlook(NamedTuple):

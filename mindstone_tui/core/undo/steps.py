@@ -31,6 +31,8 @@ class FileStep:
         self.restored = entry if isinstance(entry, FilesRestored) else None
         self.by = _maker(entry)
         """The tool and its call, or who put it back."""
+        self.unsure = isinstance(entry, FilesChanged) and entry.recovered
+        """Whether it was found after a crash: changed by the call or since, nobody knows."""
         self.manifest = entry.manifest
         self._store = store
 
@@ -55,7 +57,7 @@ class FileStep:
 
 def _maker(entry: FilesChanged | FilesRestored) -> str:
     if isinstance(entry, FilesRestored):
-        return f"/{entry.direction}"
+        return "/rewind --files" if "/rewind" in entry.how else f"/{entry.direction}"
     return f"{entry.name} ({entry.call})" if entry.call else entry.name
 
 
@@ -119,10 +121,16 @@ class FileSteps:
         """What these turns did, a set for each root."""
         wanted = frozenset(turns)
         by_root: dict[str, list[tuple[PathChange, ...]]] = {}
+        unsure: dict[str, set[str]] = {}
         for step in self.steps:
             if step.restored is None and step.turn in wanted:
                 by_root.setdefault(step.root, []).append(step.changes)
-        found = [ChangeSet(root, together(sets)) for root, sets in by_root.items()]
+                found_so = unsure.setdefault(step.root, set())
+                found_so.update(each.path for each in step.changes if step.unsure)
+        found = [
+            ChangeSet(root, together(sets), frozenset(unsure[root]))
+            for root, sets in by_root.items()
+        ]
         return [each for each in found if each.changes]
 
     def taken_back(self, turns: tuple[int, ...]) -> list[ChangeSet]:
@@ -238,4 +246,6 @@ def wanted(
     else:
         turns = steps.undone[-1] if steps.undone else ()
         sets = steps.taken_back(turns)
-    return turns, [ChangeSet(each.root, tuple(c.turned() for c in each.changes)) for each in sets]
+    return turns, [
+        each._replace(changes=tuple(change.turned() for change in each.changes)) for each in sets
+    ]

@@ -476,7 +476,7 @@ async def test_a_fact_that_a_person_asks_to_keep_becomes_a_note_that_outlives_th
         _, text = await stage.run("/notes")
         assert "the staging port is 8791" in text
         await stage.say("hello")
-        assert "the staging port is 8790" in stage.requests()[-1][0]["content"]
+        assert "the staging port is 8791" in stage.requests()[-1][0]["content"]
 
 
 async def test_proposals_of_every_session_are_listed_with_where_they_come_from(

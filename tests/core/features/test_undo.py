@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mindstone_tui.core import events
+from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import FilesChanged, FilesRestored
 from mindstone_tui.core.entries.window import Rewound
@@ -364,6 +365,10 @@ async def test_rewind_takes_files_along_diff_and_why_explain_them(tmp_path: Path
         assert ended.ok, text
         assert "puts them back" not in text
         assert (work / "a.txt").read_text() == "one\nthree\n"
+        _, why = await stage.run("/why a.txt")
+        assert "put back by /rewind --files" in why
+        assert "in turn 1 left it" in why
+        assert "rewound" not in why, "turn 1 stands"
         assert (await stage.run("/undo"))[0].ok
         assert picture(work) == first
 
@@ -445,3 +450,45 @@ async def test_secrets_in_files_reach_neither_history_nor_screen(tmp_path: Path)
         assert (work / "conf.ini").read_text() == f"token = {secret}\n"
     assert secret.encode() not in stage.places.transcript.read_bytes()
     assert all(path.stat().st_mode & 0o77 == 0 for path in stage.places.files.rglob("*"))
+
+
+async def test_what_is_found_after_a_kill_is_nobodys_until_a_person_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = workspace(tmp_path)
+    says = script(
+        tmp_path, calls(("shell", {"command": "echo one > one.txt"})), {"text": "ran"}, loop=True
+    )
+    chosen: dict[str, Any] = {"cwd": work, "model": says, "approve": "full-auto"}
+
+    async def killed(*_: object) -> list[Any]:
+        return []
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileKeeper, "after", killed)
+        async with on_stage(tmp_path / "home", **chosen) as stage:
+            await stage.say("make it")
+    (work / "mine.txt").write_text("written by hand\n")
+    (work / "a.txt").write_text("changed by hand\n")
+    theirs = picture(work)
+    script(tmp_path, {"text": "nothing"}, loop=True)
+    async with on_stage(tmp_path / "home", **chosen) as stage:
+        await stage.say("what happened?")
+        assert [entry.recovered for entry in stage.entries(FilesChanged)] == [True]
+        _, why = await stage.run("/why mine.txt")
+        assert "or since, nobody knows" in why
+        assert "You asked" not in why
+        assert "unknown" in (await stage.run("/blame mine.txt"))[1]
+        assert "nobody knows: a.txt, mine.txt, one.txt" in (await stage.run("/diff"))[1]
+        ended, text = await stage.run("/undo")
+        assert not ended.ok
+        assert "3 files changed by a call that was cut short or since, nobody knows" in text
+        assert picture(work) == theirs
+        ended, text = await stage.run("/undo --anyway")
+        assert ended.ok, text
+        assert "What was in mine.txt is kept: `mindstone files sha256:" in text
+        assert not (work / "mine.txt").exists()
+        assert (await stage.run("/redo"))[0].ok
+        assert picture(work) == theirs
+        assert (await stage.run("/undo --rest"))[0].ok
+        assert picture(work) == theirs

@@ -527,13 +527,13 @@ def test_a_value_that_is_taken_gives_way_to_the_one_to_use_instead() -> None:
     ]
     hits = rank(read_question("which port did we settle on?"), items, count=5)
     assert seqs(hits) == [7, 1]
-    assert hits[1].superseded_by == 7
+    assert hits[1].corrected == {7: ("port 8765.",)}, "starlette stays"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "marked"),
     [
-        ("OK starlette. Port 8765.", "Port clash: 8765 is taken. Use 8790.", True),
+        ("OK. Port 8765.", "Port clash: 8765 is taken. Use 8790.", True),
         ("The app listens on 127.0.0.1:8765.", "Port clash: 8765 is taken. Use 8790.", True),
         ("The poll timeout is 5 seconds.", "Make the poll timeout 8 seconds, not 5.", True),
         ("The staging port is 8443.", "Correction: the staging port is 9443.", True),
@@ -551,6 +551,24 @@ def test_what_was_corrected_in_the_window_is_marked_though_only_it_was_found(
     assert hit.superseded_by == (9 if marked else None)
     assert mark_corrected([found], [said(new, 2)]) == [found]
     assert mark_corrected([found], [said(new, 9, session="agent:default:other")]) == [found]
+
+
+@pytest.mark.parametrize(
+    "known", [{"corrected": '{"7": ["the api listens on port 8765."]}'}, {"superseded": 7}]
+)
+def test_what_was_written_down_as_corrected_stands_below_however_well_it_fits(
+    known: dict[str, object],
+) -> None:
+    old = "The API listens on port 8765. The database is Postgres 15. Never log passwords."
+    items = [
+        candidate(old, 1, words=1.0, **known),
+        candidate("No, the port is 8790, not 8765.", 7, words=0.2),
+    ]
+    hits = rank(read_question("which port does the API listen on"), items, count=5)
+    assert hits[0].score < 0.6 * hits[1].score
+    assert seqs(hits) == [7, 1]
+    assert hits[0].supersedes == (1,)
+    assert 7 in (hits[1].superseded_by, *hits[1].corrected)
 
 
 def test_nobody_corrects_what_somebody_else_said() -> None:

@@ -10,15 +10,24 @@ from mindstone_tui.core import events
 from mindstone_tui.core.agent.memories import waiting_in
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.derived import MemoryProposed, StatementSuperseded
+from mindstone_tui.core.entries.derived import (
+    MemoryProposed,
+    NoteTaken,
+    RecalledPassage,
+    RecallInjected,
+    StatementSuperseded,
+)
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.events import narrate
 from mindstone_tui.core.features.memory import MemoryFeature
+from mindstone_tui.core.features.recall import RecallFeature
 from mindstone_tui.core.interchange.export.story import Overview
 from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.blame import KeptFiles
 from mindstone_tui.core.library.work import WorkDone
 from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.recall.inject import Vacancy
+from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in, transcript_in
 from tests.core.session.stage import Stage, calls, on_stage, script
@@ -213,6 +222,84 @@ async def test_what_a_command_changed_is_told_with_what_became_of_its_turn(
         assert "no turn changed a file" not in failed
 
 
+@pytest.mark.parametrize(
+    ("rest", "holds"),
+    [
+        ("Rosa does the review.", True),
+        ("Please write the tests first.", True),
+        ("Can you add a health check?", True),
+        ("Never touch the lens.", True),
+        ("Be brief.", True),
+        ("Thanks!", False),
+    ],
+)
+async def test_what_else_a_message_says_is_not_superseded_with_one_sentence(
+    home: Path, tmp_path: Path, rest: str, holds: bool
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.say(f"The API port is 8765. {rest}")
+        await stage.say("No, the API port is 8790, not 8765.")
+        await stage.rest()
+        (verdict,) = stage.entries(StatementSuperseded)
+        assert (verdict.words, verdict.partly) == (("the api port is 8765.",), holds)
+
+
+async def test_what_a_recall_judged_counts_for_notes_memories_tasks_and_forks(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = script(tmp_path, OK, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say(
+            "We decided: deploy with Ansible. Please remember that the release day is Thursday."
+        )
+        await stage.rest()
+        note = next(line for line in stage.lines() if isinstance(line.entry, NoteTaken))
+
+        async def gather(_: object, text: str, vacancy: Vacancy) -> RecallInjected:
+            by = max(one.seq for one in vacancy.said)
+            passage = RecalledPassage(
+                seq=note.seq, turn=1, score=1.0, tokens=5, text=text, superseded_by=by
+            )
+            return RecallInjected(passages=(passage,), text=text, tokens=5)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(SessionRecall, "gather", gather)
+            await stage.say("The release day is Friday, not Thursday.")
+            await stage.rest()
+        said = [verdict.statement for verdict in stage.entries(StatementSuperseded)]
+        assert note.seq in said
+        assert "Thursday" not in (await stage.run("/notes"))[1]
+        assert "- the release day is Thursday" not in (await stage.run("/task show"))[1]
+        assert not waiting_in(stage.places)
+        await stage.say("when is the release day?")
+        await stage.rest()
+        assert len(stage.entries(StatementSuperseded)) == len(said), "judged once"
+        assert "release day is Thursday (turn" not in str(stage.requests()[-1])
+        await stage.run("/fork kid")
+    async with on_stage(home, model=model, key=SessionKey.parse("agent:default:kid")) as stage:
+        note = next(line for line in stage.lines() if isinstance(line.entry, NoteTaken))
+        assert "superseded" in [one.what for one in Standings(stage.lines()).of(note)]
+
+
+async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def killed(*_: object) -> tuple[events.AnyEvent, ...]:
+        return ()
+
+    async with on_stage(home, model=script(tmp_path, OK, {"error": "auth"}, OK)) as stage:
+        await stage.say("The API port is 8765.")
+        with monkeypatch.context() as patched:
+            patched.setattr(RecallFeature, "after_turn", killed)
+            assert (await stage.say("No, the API port is 8790, not 8765.")).ending != "done"
+            await stage.rest()
+        assert not stage.entries(StatementSuperseded)
+        await stage.say("go on")
+        await stage.rest()
+        (verdict,) = stage.entries(StatementSuperseded)
+        assert verdict.words == ("the api port is 8765.",)
+
+
 TWO = "The API port is 8765. The admin is called Rosa. Never push to main."
 
 
@@ -236,10 +323,14 @@ async def test_of_a_corrected_sentence_the_rest_of_its_message_holds(
         shown = (await stage.run("/handoff show"))[1]
         assert "corrected in part by line" in shown
         assert "superseded by line" not in shown
+        assert "Changed since" not in shown, "it was corrected before"
         await stage.say("No, the API port is 9000, not 8765.")
         await stage.rest()
         marks = Standings(stage.lines()).of(said)
         assert [one.part for one in marks] == [verdict.part, ("the api port is 8765.",)]
+        shown = (await stage.run("/handoff show"))[1]
+        assert "Changed since: Of line" in shown
+        assert shown.count("Changed since") == 1
         await stage.run("/rewind turn 1")
         assert not Standings(stage.lines()).of(said)
 
