@@ -20,12 +20,14 @@ class TypedLines:
     """
 
     def __init__(self) -> None:
-        self._file = sys.stdin.fileno()
         self._in_terminal = sys.stdin.isatty()
         errors = sys.stdin.errors or "strict"
-        self._decoder = codecs.getincrementaldecoder(sys.stdin.encoding)(errors)
-        self._text = ""
-        self._ended = False
+        self._decoder = codecs.getincrementaldecoder(sys.stdin.encoding or "utf-8")(errors)
+        self._text, self._ended, self._file = "", False, -1
+        try:
+            self._file = sys.stdin.fileno()
+        except OSError:  # it lies in memory, as where another program runs this one in its own
+            self._text, self._ended = sys.stdin.read(), True
         self._ready = asyncio.Event()
 
     async def read(self) -> str:
@@ -51,7 +53,7 @@ class TypedLines:
 
         So no half of it is left for whoever reads next, and none is lost.
         """
-        with contextlib.suppress(termios.error):  # no terminal, or none any more
+        with contextlib.suppress(termios.error, ValueError):  # no terminal, or none any more
             mode = termios.tcgetattr(self._file)
             at_once = [*mode[:3], mode[3] & ~termios.ICANON, *mode[4:]]
             termios.tcsetattr(self._file, termios.TCSANOW, at_once)

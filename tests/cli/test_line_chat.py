@@ -266,6 +266,15 @@ async def test_a_line_that_a_question_comes_across_stays_whole_and_answers_nothi
     assert given == [True]
 
 
+async def test_lines_that_lie_in_memory_are_read_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo"), "utf-8"))
+    typed = TypedLines()
+    assert typed.begun() == "two"
+    assert [await typed.read() for _ in range(3)] == ["one\n", "two", ""]
+
+
 async def test_lines_that_were_entered_when_a_question_came_are_not_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
