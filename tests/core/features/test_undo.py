@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 import pytest
 
 from mindstone_tui.core import events
-from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import FilesChanged, FilesRestored
 from mindstone_tui.core.entries.window import Rewound
@@ -453,26 +453,28 @@ async def test_secrets_in_files_reach_neither_history_nor_screen(tmp_path: Path)
 
 
 async def test_what_is_found_after_a_kill_is_nobodys_until_a_person_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    work = workspace(tmp_path)
-    says = script(
-        tmp_path, calls(("shell", {"command": "echo one > one.txt"})), {"text": "ran"}, loop=True
-    )
-    chosen: dict[str, Any] = {"cwd": work, "model": says, "approve": "full-auto"}
+    work, then = workspace(tmp_path), tmp_path / "then"
+    wish = ("shell", {"command": "echo one > one.txt"})
+    says = script(tmp_path, calls(wish), {"text": "ran"}, loop=True)
+    chosen: dict[str, Any] = {"cwd": work, "model": says}
 
-    async def killed(*_: object) -> list[Any]:
-        return []
+    def keep(event: events.AnyEvent) -> None:
+        """Keep what a kill leaves while the call runs: its note, and no word of its end."""
+        if isinstance(event, events.ToolAsked):
+            stage.session.answer(event.call, events.Answer(allowed=True))
+        if isinstance(event, events.ToolStarted):
+            shutil.copytree(tmp_path / "home", then)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(FileKeeper, "after", killed)
-        async with on_stage(tmp_path / "home", **chosen) as stage:
-            await stage.say("make it")
+    async with on_stage(tmp_path / "home", asks=True, **chosen) as stage:
+        stage.on_event = keep
+        await stage.say("make it")
     (work / "mine.txt").write_text("written by hand\n")
     (work / "a.txt").write_text("changed by hand\n")
     theirs = picture(work)
     script(tmp_path, {"text": "nothing"}, loop=True)
-    async with on_stage(tmp_path / "home", **chosen) as stage:
+    async with on_stage(then, **chosen) as stage:
         await stage.say("what happened?")
         assert [entry.recovered for entry in stage.entries(FilesChanged)] == [True]
         _, why = await stage.run("/why mine.txt")
