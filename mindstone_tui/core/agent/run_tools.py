@@ -12,7 +12,7 @@ import msgspec
 from mindstone_tui.core import errors, events, values
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep
-from mindstone_tui.core.entries import Line, ToolCall, conversation, derived
+from mindstone_tui.core.entries import Line, ToolCall, conversation, derived, standings
 from mindstone_tui.core.events import from_entry, narrate_entry
 from mindstone_tui.core.text import exact, fresh_nonce, inside, one_line
 from mindstone_tui.core.tools.approvals import Approval, Decision, carry_out, prepare
@@ -404,6 +404,20 @@ def put_question(
     return msgspec.structs.replace(question, since=line.ts), waiting
 
 
+def record_answer(
+    context: TurnContext, given: conversation.ToolAnswered, turn: int | None = None
+) -> Line | None:
+    """Write an answer down; None where the file has one by now, or nobody waits for it."""
+    transcript = context.transcript
+
+    def is_awaited() -> bool:
+        with transcript.history() as history:
+            asked = standings.still_open(history.turn(transcript.last_turn))
+        return any(standings.is_answered(line, given) for line in asked)
+
+    return context.window.record_if(given, is_awaited, turn)
+
+
 async def ask_beside(
     context: TurnContext, question: events.ToolAsked, asker: str = "command"
 ) -> events.Answer:
@@ -417,11 +431,10 @@ async def ask_beside(
     try:
         answer = await waiting
     except asyncio.CancelledError:
-        stopped = conversation.ToolAnswered(
-            call=question.call, allowed=False, why=f"The {asker} was stopped."
-        )
+        why = f"The {asker} was stopped."
+        stopped = conversation.ToolAnswered(call=question.call, allowed=False, why=why)
         with contextlib.suppress(errors.EntryNotSaved):
-            context.window.record(stopped, turn)
+            record_answer(context, stopped, turn)
         raise
     context.tell(
         events.ToolEnded(

@@ -119,6 +119,19 @@ class LiveWindow(window_view.View, kw_only=True):
             self.take(line)
         return lines
 
+    def record_if(
+        self, entry: Entry, holds: Callable[[], bool], turn: int | None = None
+    ) -> Line | None:
+        """Write an entry and take it in, if something holds of all that stands before it."""
+        with contextlib.suppress(EntryNotSaved):
+            self.save()
+        channel = self.transcript.channel
+        line = self.transcript.append_if(Draft(entry=entry, turn=turn, channel=channel), holds)
+        self._meet_replacement()
+        if line is not None:
+            self.take(line)
+        return line
+
     def _meet_replacement(self) -> None:
         """Go on with a file that took the transcript's place, even if it is another history.
 

@@ -326,3 +326,25 @@ class Standings:
         if _BLACKENED in line.raw:
             found.append(Standing("redacted"))
         return tuple(found)
+
+
+def still_open(lines: Iterable[Line]) -> list[Line]:
+    """The questions among the lines of a turn that nothing has answered, oldest first."""
+    asked: dict[str, Line] = {}
+    for line in lines:
+        match line.entry:
+            case ToolAsked(call=call):
+                asked[call] = line
+            case ToolAnswered(call=call) as given:
+                if call in asked and is_answered(asked[call], given):
+                    del asked[call]
+            case ToolReturned(call=call):
+                asked.pop(call, None)
+            case TurnEnded():
+                asked.clear()
+    return list(asked.values())
+
+
+def is_answered(asked: Line, given: ToolAnswered) -> bool:
+    """Whether an answer was meant for a question, and not for an earlier one of that call."""
+    return isinstance(asked.entry, ToolAsked) and given.is_for(asked.entry.call, asked.ts)

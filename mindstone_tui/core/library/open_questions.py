@@ -219,30 +219,6 @@ def in_short(found: Sequence[OpenQuestion], now: datetime, lists: str = "/waitin
     return f"{count} for you, {which} {oldest}: `{lists}` lists {what}."
 
 
-def still_open(lines: Iterable[Line]) -> list[Line]:
-    """The questions among the lines of a turn that nothing has answered, oldest first."""
-    asked: dict[str, Line] = {}
-    for line in lines:
-        match line.entry:
-            case conversation.ToolAsked(call=call):
-                asked[call] = line
-            case conversation.ToolAnswered(call=call) as given:
-                if call in asked and is_answered(asked[call], given):
-                    del asked[call]
-            case conversation.ToolReturned(call=call):
-                asked.pop(call, None)
-            case conversation.TurnEnded():
-                asked.clear()
-    return list(asked.values())
-
-
-def is_answered(asked: Line, given: conversation.ToolAnswered) -> bool:
-    """Whether an answer was meant for a question, and not for an earlier one of that call."""
-    return isinstance(asked.entry, conversation.ToolAsked) and given.is_for(
-        asked.entry.call, asked.ts
-    )
-
-
 def left_waiting(turn: Iterable[Line]) -> Line | None:
     """The question that a turn without an end stands at, if nothing but its answer is missing.
 
@@ -294,7 +270,7 @@ def waiting_in(home: paths.Places, places: paths.SessionPlaces) -> list[OpenQues
         lines = standings.not_rewound(every)[::-1]
         found = _plans(session, lines, history)
         folder = begun_in(history)
-        asked = still_open(lines)
+        asked = standings.still_open(lines)
         left = left_waiting(history.turn(asked[-1].turn)) if asked else None
     found += [*_proposed(session, every), *_offered(session, lines)]
     found += _untrusted(home, session, every[::-1])

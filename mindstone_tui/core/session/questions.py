@@ -16,8 +16,8 @@ import msgspec
 
 from mindstone_tui.core import errors, events, numbers, values
 from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.agent.run_tools import LeftQuestion, asked_before
-from mindstone_tui.core.entries import Line, base, conversation, derived
+from mindstone_tui.core.agent.run_tools import LeftQuestion, asked_before, record_answer
+from mindstone_tui.core.entries import Line, base, conversation, derived, standings
 from mindstone_tui.core.events import Answer, AnyEvent, from_entry, narrate, narrate_entry
 from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.lease import Lease
@@ -85,24 +85,24 @@ class SharedQuestions:
         return bool(self._context.questions.waiting)
 
     def write(self, call: str, answer: Answer) -> Line | None:
-        """Write an answer down; None when nobody waits for it.
+        """Write an answer down; None when nobody waits for it any more, which is told.
 
         It counts when it is heard, after everything that stands before it in the file.
         """
         entry = conversation.ToolAnswered(call=call, **msgspec.structs.asdict(answer))
         if not self._is_open(entry):
             self.find()
-        if not self._is_open(entry):
-            self._emit(events.Noticed(message=TOO_LATE))
-            return None
         try:
-            line = self._context.window.record(entry)
-            self._own.add(line.id)
-            return line
+            line = record_answer(self._context, entry) if self._is_open(entry) else None
         except errors.EntryNotSaved:
             # The turn cannot go on, either, and says why; nobody is left waiting.
             self._context.questions.answer(call, answer)
             raise
+        if line is None:
+            self._emit(events.Noticed(message=TOO_LATE))
+        else:
+            self._own.add(line.id)
+        return line
 
     def _as_it_counts_here(self, given: conversation.ToolAnswered, line: Line) -> Answer:
         """An answer; "until you leave" holds for this turn where we do not see them leave."""
@@ -131,7 +131,7 @@ class SharedQuestions:
     def _patience(self, turn: list[Line], call: str) -> float:
         """Seconds for which a question may still wait."""
         patience = self._context.settings.approvals.patience
-        since = [line.ts for line in open_questions.still_open(turn) if _call_of(line) == call]
+        since = [line.ts for line in standings.still_open(turn) if _call_of(line) == call]
         waited = numbers.age(since[0]) if since else 0.0
         return max(patience - waited, _NONE_LEFT) if patience else 0.0
 
@@ -153,14 +153,15 @@ class SharedQuestions:
         given = partial(self._given, line)
         if given() is None and 0 < self._patience(turn, asked.call) <= _NONE_LEFT:
             no = msgspec.structs.asdict(self._out_of_patience(line.ts))
-            self._context.window.record(conversation.ToolAnswered(call=asked.call, **no), line.turn)
-            return None
+            answered = conversation.ToolAnswered(call=asked.call, **no)
+            if record_answer(self._context, answered, line.turn) is not None:
+                return None
         return turn, LeftQuestion(line, asked, given)
 
     def _given(self, asked: Line) -> Answer | None:
         """The first answer to a question of the newest turn."""
         for line in self._newest_turn():
-            if isinstance(line.entry, conversation.ToolAnswered) and open_questions.is_answered(
+            if isinstance(line.entry, conversation.ToolAnswered) and standings.is_answered(
                 asked, line.entry
             ):
                 return self._as_it_counts_here(line.entry, line)
@@ -203,7 +204,7 @@ class SharedQuestions:
         somebody declines it now.
         """
         now, turn = datetime.now(UTC), self._newest_turn()
-        for line in open_questions.still_open(turn):
+        for line in standings.still_open(turn):
             question = open_questions.question_in(line, lease, gone=True)
             if question.since not in self._told_left:
                 self._told_left.add(question.since)
@@ -213,7 +214,8 @@ class SharedQuestions:
                 ended = conversation.ToolAnswered(
                     call=question.call, allowed=False, why=_ENDED, how=conversation.NOBODY
                 )
-                self._settle(ended, self._context.window.record(ended, line.turn))
+                if (written := record_answer(self._context, ended, line.turn)) is not None:
+                    self._settle(ended, written)
 
     def hear(self, line: Line, *, left: bool = False) -> None:
         """Take in a line that somebody wrote, in the order of the file.
@@ -236,7 +238,7 @@ class SharedQuestions:
 
     def find(self, *, left: bool = False) -> None:
         """Take up what is open in a turn that runs elsewhere, or was left by its program."""
-        for line in open_questions.still_open(self._newest_turn()):
+        for line in standings.still_open(self._newest_turn()):
             self.hear(line, left=left)
 
     def _newest_turn(self) -> list[Line]:
@@ -259,7 +261,7 @@ class SharedQuestions:
         self.find()
         own = self._context.questions.waiting
         lines = [
-            each for each in open_questions.still_open(self._newest_turn()) if _call_of(each) in own
+            each for each in standings.still_open(self._newest_turn()) if _call_of(each) in own
         ]
         asked = [*(open_questions.question_in(line, lease) for line in lines), *self.open(lease)]
         found = [each for each in asked if mark in ("", each.mark)]
@@ -278,7 +280,7 @@ class SharedQuestions:
             if _call_of(asked) and open_questions.mark_of(_call_of(asked), asked.ts) == mark:
                 for line in turn:
                     given = line.entry
-                    if isinstance(given, conversation.ToolAnswered) and open_questions.is_answered(
+                    if isinstance(given, conversation.ToolAnswered) and standings.is_answered(
                         asked, given
                     ):
                         return str(narrate.describe_line(line)).lstrip("· ")

@@ -12,7 +12,7 @@ there is not saved, in the same way and with the same words.
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -47,6 +47,9 @@ class _Pending(msgspec.Struct):
     body: encode.Body | None = None
     points: bool = False
     """Its bytes may lean on other lines of the file."""
+    holds: Callable[[], bool] | None = None
+    """What must be so of everything before it in the file; else it is never written."""
+    dropped: bool = False
 
 
 class Transcript:
@@ -149,16 +152,29 @@ class Transcript:
         Words that the `past` has already are not written again. If this raises, what is not on
         disk is kept as unsaved; do not hand it in again.
         """
-        self._unsaved.extend(
-            _Pending(
-                draft
-                if draft.ts
-                else msgspec.structs.replace(draft, ts=encode.timestamp(self._clock()))
-            )
-            for draft in drafts
-        )
+        self._unsaved += map(self._pending, drafts)
         lines = self.save(past)
         return lines[len(lines) - len(drafts) :]
+
+    def append_if(self, draft: Draft, holds: Callable[[], bool]) -> Line | None:
+        """Write one entry if something holds of everything that stands before it in the file.
+
+        It is looked at under the file's lock: of two who write on the same condition, one does.
+        """
+        pending = self._pending(draft)
+        pending.holds = holds
+        self._unsaved.append(pending)
+        lines = self.save()
+        return None if pending.dropped else lines[-1]
+
+    def _pending(self, draft: Draft) -> _Pending:
+        now = encode.timestamp(self._clock())
+        return _Pending(draft if draft.ts else msgspec.structs.replace(draft, ts=now))
+
+    def _drop_what_holds_no_more(self) -> None:
+        for pending in self._unsaved:
+            pending.dropped = pending.holds is not None and not pending.holds()
+        self._unsaved = [pending for pending in self._unsaved if not pending.dropped]
 
     def save(self, past: LineOf | None = None) -> list[Line]:
         """Write whatever is unsaved; raises `EntryNotSaved`, and then the rest still is."""
@@ -172,12 +188,14 @@ class Transcript:
                     self._prepare_anew()
                 self._record(news)
                 lines += self._kept_after_all()
+                self._drop_what_holds_no_more()
                 while self._unsaved:
                     batch = self._next_batch()
                     try:
                         lines += self._write(batch)
                     except errors.Overtaken:
                         self._catch_up()
+                        self._drop_what_holds_no_more()
                     else:
                         del self._unsaved[: len(batch)]
         except OSError as error:

@@ -29,7 +29,7 @@ from mindstone_tui.core.events.narrate import describe, describe_line
 from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.library.open_questions import waiting_in
 from mindstone_tui.core.paths import Places
-from mindstone_tui.core.session.questions import decisions_of
+from mindstone_tui.core.session.questions import TOO_LATE, SharedQuestions, decisions_of
 from mindstone_tui.core.text import as_exact, exact
 from tests.builders import transcript_in
 from tests.core.session.stage import calls, check_history, on_stage, script
@@ -108,6 +108,34 @@ async def test_an_answer_that_comes_late_is_told_so_and_written_nowhere(
         assert told.level == "info"
         await owner.until(events.TurnEnded)
     assert [entry.allowed for entry in owner.entries(ToolAnswered)] == [False]
+
+
+@pytest.mark.parametrize("left", [True, False])
+async def test_of_two_who_answer_at_once_the_second_is_told_and_its_answer_is_not_written(
+    home: Path, tmp_path: Path, left: bool
+) -> None:
+    """Each looked before the other wrote: what counts is who had the file's lock first."""
+    model = wants_to_write(tmp_path)
+    stage = partial(on_stage, home, model=model, cwd=tmp_path, asks=True)
+    async with stage(channel="tui", follow=True) as app:
+        app.session.send("write it down")
+        asked = await app.until(events.ToolAsked)
+        if left:
+            await app.session.close()
+        async with stage(channel="web") as page, stage(channel="acp") as editor:
+            told: list[events.AnyEvent] = []
+            first = SharedQuestions(page.session.services.context, lambda event: None)
+            late = SharedQuestions(editor.session.services.context, told.append)
+            first.find()
+            late.find()
+            assert first.write(asked.call, NO) is not None
+            assert late.write(asked.call, YES) is None
+            assert [one.message for one in told if isinstance(one, events.Noticed)] == [TOO_LATE]
+        if not left:
+            await app.until(events.TurnEnded)
+    (given,) = page.entries(ToolAnswered)
+    assert (given.allowed, given.why) == (False, "not now")
+    check_history(page.places)
 
 
 async def test_a_surface_that_is_opened_later_finds_the_question(
