@@ -523,6 +523,25 @@ async def test_a_typed_answer_names_the_question_that_was_in_view_when_it_was_be
         assert talk.did[1][:2] == ("command", "/answer yes"), "its second is not over"
 
 
+async def test_a_typed_answer_that_begins_inside_the_question_names_it() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += 60
+        await pilot.press("tab")
+        await until(pilot, lambda: isinstance(app.focused, Button))
+        await pilot.press("/")
+        talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
+        talk.announce(msgspec.structs.replace(WISH, call="d"))
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += 60
+        await pilot.press(*"answer yes", "enter")
+        await until(pilot, lambda: bool(talk.did))
+        assert talk.did[0][:2] == ("command", f"/answer yes {mark_of('c', WISH.since)}")
+
+
 async def test_a_question_that_was_asked_before_says_since_when_it_waits() -> None:
     asked_at = datetime.now(UTC) - timedelta(hours=2, minutes=5)
     app, talk = staged(msgspec.structs.replace(WISH, channel="web", since=asked_at.isoformat()))

@@ -167,6 +167,8 @@ class InputArea(Vertical):
         """A reason was being written when its question went: its Enter sends nothing."""
         self._held = ("", 0.0)
         """The key that answered or left a decision and may still be held down; when last seen."""
+        self._led_out = 0.0
+        """When the key was pressed that led out of a decision into the prompt."""
 
     def compose(self) -> ComposeResult:
         yield Waiting()
@@ -221,7 +223,9 @@ class InputArea(Vertical):
 
     def _begin(self, pressed: float) -> Begun:
         """The first letter of a text was pressed at a moment, which may be a while ago."""
-        asked = self.decision if self.decision and self.decision.was_open(pressed) else None
+        asked = self.decision
+        if asked and pressed != self._led_out and not asked.was_open(pressed):
+            asked = None
         return Begun(self._host.clock() - max(0.0, time.monotonic() - pressed), asked)
 
     def _completion(self, line: str, row: int, column: int) -> Completion | None:
@@ -347,6 +351,7 @@ class InputArea(Vertical):
         if self.decision is not None and inside:
             if (whose := await self.decision.meet(event)) == "prompt":
                 self.screen.set_focus(self.prompt)
+                self._led_out = event.time
                 self.decision.come_into_view()  # it may not be noticed: an Escape now means "back"
             return whose in ("answer", "nobody")
         if key == "enter" and self._torn:
