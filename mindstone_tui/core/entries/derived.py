@@ -244,6 +244,8 @@ class StandingInstructionOffered(TextEntry):
     of_kind: str = "rule"
     form: str = ""
     """What it was recognised by; a form that was offered and not kept is not offered again."""
+    waits: bool = False
+    """It waits for an `offer_answered`; one from before there was this lapsed with the next turn."""
 
 
 class RuleSet(TextEntry, ByHand, kw_only=True):
@@ -297,13 +299,13 @@ class CompactionCertified(Entry):
 
 
 class OfferAnswered(TextEntry, ByHand, kw_only=True):
-    """A person kept what was offered, or did not want it kept."""
+    """A person kept what was offered, did not want it kept, or went on without a word about it."""
 
     offer: int
     """The line that offered it."""
     keep: bool
     words: str = ""
-    """What was offered and is not kept."""
+    """What was offered and is not kept; empty where they only went on."""
     why: str = ""
 
 

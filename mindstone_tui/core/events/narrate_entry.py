@@ -172,7 +172,8 @@ def _of_rule(entry: Entry | Unknown) -> tuple[str, str] | None:
         case derived.CompactionCertified(program=program):
             return f"Compaction: {entry.sentence}", f"of {program}"
         case derived.OfferAnswered(offer=offer, keep=keep, why=why):
-            return f"{'Kept' if keep else 'Not kept'}: what line {offer} offered to keep", why
+            lapsed = "" if keep or entry.words or entry.how else ", as the person went on"
+            return f"{'Kept' if keep else 'Not kept'}{lapsed}: what line {offer} offered", why
     return None
 
 

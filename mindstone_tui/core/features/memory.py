@@ -21,7 +21,7 @@ from mindstone_tui.core.agent.memories import Memories, waiting_in
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line, conversation, derived, provenance
-from mindstone_tui.core.events import AnyEvent, CommandPrinted
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate_entry import surface_of
 from mindstone_tui.core.features.rules import RulesFeature, told
@@ -33,6 +33,7 @@ from mindstone_tui.core.recall.inject import queries
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.statements.recogniser import worth_asking_about
+from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult
 from mindstone_tui.core.tools.history import (
     NoteArguments,
@@ -80,6 +81,7 @@ class MemoryFeature(Feature):
         what sounds settled."""
         if self.session.opening.channel == "delegate":
             return ()  # a program's words, whoever they sound like
+        self.offers.lapse(line)
         gone = self._let_go(line, text)
         if proposed := self.memories.propose_said(line, text):
             return [*gone, *proposed]
@@ -206,16 +208,14 @@ class MemoryFeature(Feature):
         keep, (mark, why) = word in ("", "yes"), mark_in(rest)
         if word not in ("", "yes", "no") or (keep and why):
             raise WrongUse(f"/keep does not know `{argument}`.")
-        check_mark(mark, self.offers.mark, "What is offered", "`mindstone waiting` lists it")
-        if not mark:
-            self._check_shown()
-        if (proposed := self._just_proposed()) is not None and self.offers.waiting is None:
+        offered = self.offers.named(mark) if mark else self._shown()
+        if offered is None and (proposed := self._just_proposed()) is not None:
             name, words = proposed.entry.proposal, proposed.body
             self.memories.decide(name, "approved" if keep else "refused", by="person", why=why)
             said = "Remembered for every session" if keep else "Not remembered"
             yield CommandPrinted(command="keep", text=f"{said}: {words}")
             return
-        offer = self.offers.answer(keep=keep, why=why)
+        offer = self.offers.answer(offered, keep=keep, why=why)
         if keep and offer.of_kind == "rule":
             words = " ".join(offer.text.split())
             rule = self.session.features.get(RulesFeature).set_rule(words, "session", offer.source)
@@ -224,19 +224,21 @@ class MemoryFeature(Feature):
         said = "Kept, in every prompt of this session" if keep else "Not kept"
         yield CommandPrinted(command="keep", text=f"{said}: {offer.text}")
 
-    def _check_shown(self) -> None:
-        """Raise where a bare word would decide about something that its writer has not seen."""
-        context, look = self.context, "`/waiting` lists it."
-        waiting = self.offers.waiting
-        if waiting is not None:
-            offer = self.offers.made[waiting]
-            if not context.window.put_here(waiting, offer.channel):
+    def _shown(self) -> int | None:
+        """The offer that a bare word means; None where it can only mean a memory.
+
+        Raises where its writer has not seen what it would decide.
+        """
+        read, look = self.context.read_through, "`/waiting` lists it."
+        if (here := self.offers.put_here()) is not None:
+            check_was_there(here, read, "Something else was offered", look)
+        elif (proposed := self._just_proposed()) is not None:
+            check_was_there(proposed.seq, read, "Another memory was proposed", look)
+        else:
+            for offer in self.offers.waiting.values():
                 where = surface_of(offer.channel)[1]
                 raise errors.NotAllowed(f"What is offered was shown by {where}, not here.", look)
-            check_was_there(waiting, context.read_through, "Something else was offered", look)
-        elif (proposed := self._just_proposed()) is not None:
-            read = context.read_through
-            check_was_there(proposed.seq, read, "Another memory was proposed", look)
+        return here
 
     def _just_proposed(self) -> ProposalState | None:
         """The memory that was proposed in the newest turn, if it waits and was shown here."""
@@ -412,17 +414,29 @@ class Offers:
         self.__dict__.pop("made", None)
 
     @property
-    def waiting(self) -> int | None:
-        """The offer that nobody has answered; whoever went on without a word about it has."""
-        turn = self._context.transcript.last_turn
-        here = [seq for seq, one in self.made.items() if one.keep is None and one.turn == turn]
+    def waiting(self) -> dict[int, OfferMade]:
+        """What nobody has answered, on whichever surface it was offered."""
+        return {seq: one for seq, one in self.made.items() if one.keep is None and one.entry.waits}
+
+    def put_here(self) -> int | None:
+        """The newest of them that was shown here."""
+        shown = self._context.window.put_here
+        here = [seq for seq, one in self.waiting.items() if shown(seq, one.channel)]
         return here[-1] if here else None
 
-    @property
-    def mark(self) -> str:
-        """What an answer names that offer by."""
-        seq = self.waiting
-        return "" if seq is None else mark_of(str(seq), self.made[seq].since)
+    def named(self, mark: str) -> int:
+        """The one that a mark names; raises where that waits no longer."""
+        named = {mark_of(str(seq), one.since): seq for seq, one in self.waiting.items()}
+        now = mark if mark in named else next(iter(named), "none")
+        check_mark(mark, now, "What is offered", "`mindstone waiting` lists it")
+        return named[mark]
+
+    def lapse(self, said: Line) -> None:
+        """Whoever goes on where something was offered, without a word about it, lets it go."""
+        while (seq := self.put_here()) is not None:
+            self._record(seq, derived.OfferAnswered(offer=seq, keep=False), said.turn)
+            words = one_line(self.made[seq].entry.text, 160)
+            self._context.tell(Noticed(message=f"Not kept, as you went on: {words}"))
 
     def offer(self, asked: Line, text: str) -> Sequence[Line]:
         """Offer to keep a sentence of a message, if one sounds settled and may be asked about."""
@@ -431,15 +445,17 @@ class Offers:
         if found is None or _said_before(self._context.window.fold, found.text, asked.seq):
             return ()
         entry = derived.StandingInstructionOffered(
-            text=found.text, source=asked.seq, of_kind=found.kind, form=found.form
+            text=found.text, source=asked.seq, of_kind=found.kind, form=found.form, waits=True
         )
         line = self._context.window.record(entry, asked.turn)
         self.made[line.seq] = OfferMade(entry, line.ts, line.turn, line.channel)
         return (line,)
 
-    def answer(self, *, keep: bool, why: str = "") -> derived.StandingInstructionOffered:
-        """Keep what was offered last, or not; what that was. A rule is left to whoever sets it."""
-        if (seq := self.waiting) is None:
+    def answer(
+        self, seq: int | None, *, keep: bool, why: str = ""
+    ) -> derived.StandingInstructionOffered:
+        """Keep what was offered, or not; what that was. A rule is left to whoever sets it."""
+        if seq is None:
             raise errors.ContinuityError(
                 "Nothing was offered here since the last message.",
                 "`/waiting` lists what waits, `/rules` what was kept.",
@@ -449,14 +465,17 @@ class Offers:
         words = " ".join(entry.text.split())
         not_kept = "" if keep else words
         answered = derived.OfferAnswered(offer=seq, keep=keep, words=not_kept, why=why, **hand)
-        self._context.window.record(answered, self._context.transcript.last_turn)
-        self._memories.past.forget((), everything=True)
-        self.made[seq] = msgspec.structs.replace(self.made[seq], keep=keep)
+        self._record(seq, answered, self._context.transcript.last_turn)
         if keep and entry.of_kind != "rule":
             filed = "decisions" if entry.of_kind == "decision" else "constraints"
             note = derived.NoteTaken(category=filed, text=words, importance="high", by="person")
             self._memories.keep_note(note)
         return entry
+
+    def _record(self, seq: int, answered: derived.OfferAnswered, turn: int) -> None:
+        self._context.window.record(answered, turn)
+        self._memories.past.forget((), everything=True)
+        self.made[seq] = msgspec.structs.replace(self.made[seq], keep=answered.keep)
 
 
 def _said_before(fold: Fold, words: str, asked: int) -> bool:

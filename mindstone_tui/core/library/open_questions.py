@@ -350,20 +350,16 @@ def _proposed(session: str, lines: Sequence[Line]) -> list[OpenQuestion]:
 
 
 def _offered(session: str, lines: Iterable[Line]) -> list[OpenQuestion]:
-    """What may be kept, until the person goes on without a word about it."""
-    offer: Line | None = None
+    """What may be kept, until the person goes on there without a word about it."""
+    offers: dict[int, OpenQuestion] = {}
     for line in lines:
         match line.entry:
-            case derived.StandingInstructionOffered(form=form) if form:
-                offer = line
-            case derived.OfferAnswered():
-                offer = None
-            case conversation.TurnEnded() if offer is not None and line.turn > offer.turn:
-                offer = None
-    if offer is None or not isinstance(offer.entry, derived.StandingInstructionOffered):
-        return []
-    shown = f"Sounds like a {offer.entry.of_kind}: {offer.entry.text}"
-    return [_proposal(session, offer, kind="offer", call=str(offer.seq), shown=shown)]
+            case derived.StandingInstructionOffered(waits=True, text=words, of_kind=kind):
+                asked = {"kind": "offer", "shown": f"Sounds like a {kind}: {words}"}
+                offers[line.seq] = _proposal(session, line, call=str(line.seq), **asked)
+            case derived.OfferAnswered(offer=offer):
+                offers.pop(offer, None)
+    return list(offers.values())
 
 
 def steps_of(plan: str) -> tuple[str, ...]:

@@ -312,7 +312,7 @@ def _is_a_no(line: Line) -> bool:
     """Whether a person did not want words of the window kept, or not as they were."""
     entry = line.entry
     changed = isinstance(entry, derived.MemoryDecided) and entry.decision != "approved"
-    return changed or (isinstance(entry, derived.OfferAnswered) and not entry.keep)
+    return changed or (isinstance(entry, derived.OfferAnswered) and bool(entry.words))
 
 
 def _window_after(

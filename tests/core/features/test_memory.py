@@ -27,10 +27,11 @@ from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.events import Answer
 from mindstone_tui.core.features.memory import MemoryFeature
+from mindstone_tui.core.library.open_questions import waiting_in
 from mindstone_tui.core.memory import proposals
 from mindstone_tui.core.memory.files import Memory, parse, render
 from mindstone_tui.core.memory.proposals import ProposalDraft, proposals_of
-from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.providers.guide import GUIDE
 from tests.core.session.stage import Stage, calls, on_stage, read, script
 from tests.corpora import lines as corpus
@@ -551,6 +552,41 @@ async def test_a_bare_word_keeps_only_what_was_there_when_it_was_begun(
     kept = [one for one in app.lines() if isinstance(one.entry, OfferAnswered) and one.entry.keep]
     assert [line.channel for line in kept] == [elsewhere]
     assert not app.entries(MemoryDecided)
+
+
+@pytest.mark.parametrize("elsewhere", ["web", "tui"])
+async def test_an_offer_waits_until_whoever_was_shown_it_answers_or_goes_on(
+    home: Path, tmp_path: Path, elsewhere: str
+) -> None:
+    surface = partial(
+        on_stage, home, model=script(tmp_path, {"text": "ok"}, loop=True), follow=True
+    )
+    room = Places.resolve({"MINDSTONE_HOME": str(home)})
+    async with surface(channel="tui") as app, surface(channel=elsewhere) as other:
+        await app.say("Don't touch the lexer, please.")
+        await other.until(events.EntryAppeared, lambda event: event.kind == "turn_ended")
+        await other.say("What is the tide?")
+        await app.until(events.EntryAppeared, lambda event: "tide" in event.text)
+        await other.say("Always skip the tests in CI.")
+        await app.until(events.EntryAppeared, lambda event: "Always" in event.text)
+        first, second = waiting_in(room, app.places)
+        assert "lexer" in first.shown
+        assert (await app.run("/keep yes"))[1].startswith("Rule 1")
+        assert (await app.run(first.command(yes=True)))[0].ok is False
+        assert (await app.run(second.command(yes=False)))[0].ok
+        assert not waiting_in(room, app.places)
+        await app.say("Never push to main.")
+        await app.say("What is the tide?")
+        told = await app.until(events.Noticed, lambda event: "went on" in event.message)
+        assert told.message == "Not kept, as you went on: Never push to main."
+        assert not waiting_in(room, app.places)
+        ended, said = await app.run("/keep yes")
+        assert not ended.ok
+    assert [(one.keep, bool(one.words)) for one in app.entries(OfferAnswered)] == [
+        (True, False),
+        (False, True),
+        (False, False),
+    ]
 
 
 async def test_a_wish_to_be_remembered_is_one_question_with_a_yes_and_a_no(
