@@ -12,6 +12,7 @@ import os
 import re
 import stat
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -39,15 +40,23 @@ _TITLES: Final = {
     "mode": ("How room is made", None),
     "policy": ("What leaves first", None),
 }
+_PUT: Final = 3
+"""How often a question is put that is answered before anybody can have read it."""
 _PLAIN: Final = patterns.pattern_of(r"[^a-z0-9]+")
 
 
 class OpenSession:
     """One session that the editor has open: its events become updates, in order."""
 
-    def __init__(self, conversation: api.Conversation, peer: Peer) -> None:
+    def __init__(
+        self,
+        conversation: api.Conversation,
+        peer: Peer,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.conversation = conversation
         self._peer = peer
+        self._clock = clock
         self._turns: deque[asyncio.Future[ev.TurnEnded | ev.CommandEnded]] = deque()
         self._commands: list[tuple[str, asyncio.Future[ev.TurnEnded | ev.CommandEnded]]] = []
         self._outputs: dict[str, str] = {}
@@ -170,19 +179,28 @@ class OpenSession:
         return [show.tool_begins(call, name, shown, status)]
 
     async def _ask(self, asked: ev.ToolAsked) -> None:
-        """Put a question to the person at the editor; the first answer on disk holds."""
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        try:
-            params = {"sessionId": self.name, **show.question(asked)}
-            told = await self._peer.ask("session/request_permission", params)
-        except PeerGone:  # nobody has decided anything: another surface asks
-            return
-        except PeerError as error:
-            told = error.what
-        answer = show.answer_of(asked, told, clock() - began)
-        if answer.how == "button" or not asked.channel:  # others' questions only by a choice
+        """Put a question to the person at the editor; the first answer on disk holds.
+
+        One that came before anybody can have read it is asked for again. An editor that its person
+        lets answer by itself does so each time; that counts for its own turns, and for no other's.
+        """
+        params = {"sessionId": self.name, **show.question(asked)}
+        for _ in range(_PUT):
+            began = self._clock()
+            try:
+                told = await self._peer.ask("session/request_permission", params)
+            except PeerGone:  # nobody has decided anything: another surface asks
+                return
+            except PeerError as error:
+                told = error.what
+            answer = show.answer_of(asked, told, self._clock() - began)
+            if answer.how != show.UNREAD:
+                break
+        if answer.how == show.CHOSEN or not asked.channel:
             self.conversation.answer(asked.call, answer)
+        elif answer.how == show.UNREAD:
+            told = "That was answered faster than anybody reads: it waits where it was asked."
+            await self.update(show.thought(f"{told}\n"))
 
     async def _show_plan(self) -> None:
         planned: tuple[tuple[str, str], ...] = ()

@@ -8,11 +8,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, conversation
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.events.narrate import aside
-from mindstone_tui.core.events.question import answer_to, explain
+from mindstone_tui.core.events.question import GRACE, answer_to, explain
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import as_written, inside, one_line
 
@@ -144,10 +146,16 @@ def question(asked: ev.ToolAsked) -> dict[str, Any]:
     }
 
 
+CHOSEN: Final = "a choice"
+"""How an editor answers: with a click, a key or by a rule of its person's, nobody can know."""
+UNREAD: Final = "an answer faster than anybody reads"
+
+
 def answer_of(asked: ev.ToolAsked, told: Any, seen: float) -> ev.Answer:
     """The person's word, from what the editor told; whatever is not a clear yes is a no.
 
-    What has no outcome, an error say, is nobody's word.
+    What has no outcome, an error say, is nobody's word. A yes that nobody can have read counts
+    once, however far it would reach.
     """
     outcome = told.get("outcome") if isinstance(told, dict) else None
     if not isinstance(outcome, dict):
@@ -155,7 +163,11 @@ def answer_of(asked: ev.ToolAsked, told: Any, seen: float) -> ev.Answer:
         return ev.Answer(allowed=False, why=why, how=conversation.NOBODY, asked=asked.since)
     chosen = str(outcome.get("optionId", ""))
     why = "" if chosen == "deny" else "cancelled in the editor"
-    return answer_to(asked, chosen, why=why, how="button" if chosen else "", seen=seen)
+    how = "" if not chosen else CHOSEN if seen >= GRACE else UNREAD
+    answer = answer_to(asked, chosen, why=why, how=how, seen=seen)
+    if how == UNREAD:
+        return msgspec.structs.replace(answer, remember="", keep="", granted="")
+    return answer
 
 
 def usage(report: ev.ContextReport) -> Update:

@@ -181,6 +181,7 @@ class Editor(Surface):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         self.process = self.command("acp", **pipes, stderr=subprocess.DEVNULL)
         self.asked: dict[str, int] = {}
+        self.since: dict[str, float] = {}
         self.done: set[int] = set()
         self._number = 0
         threading.Thread(target=self._listen, args=(self.process,), daemon=True).start()
@@ -194,7 +195,9 @@ class Editor(Surface):
         for line in process.stdout:
             told = json.loads(line)
             if told.get("method") == "session/request_permission":
-                self.asked[told["params"]["toolCall"]["toolCallId"]] = told["id"]
+                call = told["params"]["toolCall"]["toolCallId"]
+                self.asked[call] = told["id"]
+                self.since.setdefault(call, time.monotonic())
             elif "method" not in told:
                 self.done.add(told["id"])
 
@@ -217,7 +220,8 @@ class Editor(Surface):
     def answer(self, call: str, *, yes: bool) -> None:
         if wait_for(lambda: not self.alive or call in self.asked, "the editor is asked"):
             outcome = {"outcome": "selected", "optionId": "allow-0" if yes else "deny"}
-            if call in self.asked:
+            if call in self.asked:  # nobody answers what they cannot have read
+                wait_for(lambda: time.monotonic() - self.since[call] > 1.1, "a second")
                 self._write({"id": self.asked[call], "result": {"outcome": outcome}})
 
 

@@ -35,7 +35,8 @@ def decided(channel: str, how: str, seen: float) -> str:
     where = "" if how.startswith(ANSWERED) else " ".join(surface_of(channel))
     where = "in a shell" if how.startswith("typed mindstone") else where
     key = f"with {one_line(how, 60)}" if how else ""
-    after = f", {seconds(seen)} after it came into view" if seen else ""
+    read = f"{seen * 1_000:.0f} ms" if 0 < seen < 0.1 else seconds(seen)
+    after = f", {read} after it came into view" if seen else ""
     return " ".join(filter(None, (where, key))) + after
 
 

@@ -1,0 +1,110 @@
+"""A question in an editor: what came before anybody could have read it is no person's word."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from mindstone_tui import api
+from mindstone_tui.core import events
+from mindstone_tui.core.events.question import GRACE
+from mindstone_tui.servers.acp import OpenSession
+from mindstone_tui.servers.acp_updates import CHOSEN, UNREAD
+from mindstone_tui.servers.peer import Peer
+
+MAKE = events.ToolAsked(
+    turn=1,
+    call="c",
+    name="shell",
+    risk="run",
+    shown="run make",
+    digest="d",
+    scopes=(
+        events.AskedScope(scope="once", label="Allow once"),
+        events.AskedScope(scope="exact", label="Allow make", remember="shell make", keep="always"),
+    ),
+)
+
+
+class Editor:
+    """Answers each request after so many seconds of its own clock, the last again and again."""
+
+    def __init__(self, choice: str, *waits: float) -> None:
+        self.now = 100.0
+        self.choice = choice
+        self.waits = list(waits)
+        self.asked = 0
+        self.told: list[str] = []
+
+    async def ask(self, method: str, params: Any) -> Any:
+        self.now += self.waits[min(self.asked, len(self.waits) - 1)]
+        self.asked += 1
+        return {"outcome": {"outcome": "selected", "optionId": self.choice}}
+
+    async def tell(self, method: str, params: Any) -> None:
+        self.told.append(str(params))
+
+
+class Talk:
+    """Asks one thing."""
+
+    session = "agent:default:main"
+
+    def __init__(self, asked: events.ToolAsked) -> None:
+        self.asked = asked
+        self.given: list[events.Answer] = []
+        self.over = asyncio.Event()
+
+    async def events(self) -> AsyncIterator[events.AnyEvent]:
+        yield self.asked
+        await self.over.wait()
+
+    def answer(self, call: str, answer: events.Answer) -> None:
+        self.given.append(answer)
+
+    def plan(self) -> tuple[()]:
+        return ()
+
+    async def close(self) -> None:
+        self.over.set()
+
+
+async def put(editor: Editor, asked: events.ToolAsked) -> list[events.Answer]:
+    """What became of a question that the editor was asked."""
+    talk = Talk(asked)
+    session = OpenSession(
+        cast(api.Conversation, talk), cast(Peer, editor), clock=lambda: editor.now
+    )
+    while session._asking.get("c") is None:
+        await asyncio.sleep(0)
+    await session._asking["c"]
+    await session.close()
+    return talk.given
+
+
+@pytest.mark.parametrize("waits", [(GRACE,), (0.3, 4.0), (0.02, 0.15, 2.0)])
+async def test_an_answer_counts_once_it_can_have_been_read(waits: tuple[float, ...]) -> None:
+    editor = Editor("allow-1", *waits)
+    (answer,) = await put(editor, MAKE)
+    assert (answer.allowed, answer.how, answer.keep) == (True, CHOSEN, "always")
+    assert (editor.asked, answer.seen) == (len(waits), waits[-1])
+
+
+async def test_an_editor_that_answers_by_itself_counts_once_and_is_recorded_as_that() -> None:
+    (answer,) = await put(Editor("allow-1", 0.02), MAKE)
+    assert (answer.allowed, answer.how, answer.seen) == (True, UNREAD, 0.02)
+    assert (answer.keep, answer.remember, answer.granted) == ("", "", "")
+
+
+@pytest.mark.parametrize("choice", ["allow-0", "deny"])
+async def test_an_editor_answers_no_question_of_another_surface_by_itself(choice: str) -> None:
+    from_app = msgspec.structs.replace(MAKE, channel="tui")
+    editor = Editor(choice, 0.02)
+    assert not await put(editor, from_app)
+    assert "faster than anybody reads" in editor.told[-1]
+    (answer,) = await put(Editor(choice, 2.0), from_app)
+    assert answer.allowed is (choice == "allow-0")
