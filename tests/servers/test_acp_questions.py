@@ -57,10 +57,11 @@ class Talk:
     def __init__(self, asked: events.ToolAsked) -> None:
         self.asked = asked
         self.given: list[events.Answer] = []
-        self.over = asyncio.Event()
+        self.put, self.over = asyncio.Event(), asyncio.Event()
 
     async def events(self) -> AsyncIterator[events.AnyEvent]:
         yield self.asked
+        self.put.set()
         await self.over.wait()
 
     def answer(self, call: str, answer: events.Answer) -> None:
@@ -79,8 +80,7 @@ async def put(editor: Editor, asked: events.ToolAsked) -> list[events.Answer]:
     session = OpenSession(
         cast(api.Conversation, talk), cast(Peer, editor), clock=lambda: editor.now
     )
-    while session._asking.get("c") is None:
-        await asyncio.sleep(0)
+    await talk.put.wait()
     await session._asking["c"]
     await session.close()
     return talk.given

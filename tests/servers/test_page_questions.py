@@ -11,6 +11,8 @@ import pytest
 
 from mindstone_tui import api
 from mindstone_tui.core.entries import Line
+from tests.builders import say as exchange
+from tests.builders import transcript_in
 from tests.core.interchange.export.browser import Browser, chromium
 from tests.core.session.stage import calls
 from tests.servers.residence import Residence, residing
@@ -237,3 +239,52 @@ async def test_buttons_that_moved_are_not_taken_until_one_can_aim_at_them_again(
         waits(browser, "Well.")
 
     await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+
+
+async def test_the_click_or_key_that_leads_to_the_page_decides_nothing_on_it(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        app.say("clean up")
+        browser.until(IN_VIEW)
+        browser.run("second(); window.at = Date.now()")
+        browser.until("Date.now() - at > 2 * HELD")
+        (allow, *_, why), stop = browser.run(MIDDLES), browser.run(PLACES)[1]
+        places = (allow, why, ((stop[0] + stop[2]) / 2, (stop[1] + stop[3]) / 2))
+        for place in places:
+            browser.run("window.dispatchEvent(new Event('focus'))")
+            browser.click(*place)
+        assert "you just came here" in seen(browser, ".ask .age")
+        browser.run("document.querySelector('[data-choice=allow-0]').focus()")
+        browser.enter()
+        browser.run(ESCAPE.replace("document.activeElement", "document"))
+        assert browser.run("document.querySelector('.ask input').hidden"), "that is an answer, too"
+        assert browser.run("posted.some((one) => /answer|stop/.test(one))") is False
+        browser.run("back = 0; window.at = Date.now()")
+        browser.until("Date.now() - at > 2 * HELD")
+        browser.click(*browser.run(MIDDLES)[0])
+        browser.until("posted.includes('/page/answer')")
+        waits(browser, "Well.")
+
+    await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+
+
+async def test_the_list_of_sessions_learns_of_new_ones_but_not_while_somebody_chooses(
+    home: Path, tmp_path: Path
+) -> None:
+    names = "Array.from(document.getElementById('sessions').options).map((one) => one.value).join()"
+
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        begun = transcript_in(home, "agent:default:later")
+        exchange(begun, "hello", "well")
+        begun.close()
+        browser.run("document.getElementById('sessions').focus(); look()")
+        browser.run("window.done = false; sessions().then(() => { done = true; })")
+        browser.until("done")
+        assert "later" not in browser.run(names)
+        browser.run("document.getElementById('text').focus()")
+        browser.run("window.dispatchEvent(new Event('focus'))")
+        browser.until(f"{names}.includes('later')")
+        assert browser.run("document.getElementById('sessions').value === session")
+
+    await beside_the_app(home, tmp_path, drive, {"text": "Well."})

@@ -245,7 +245,7 @@ class StandingInstructionOffered(TextEntry):
     form: str = ""
     """What it was recognised by; a form that was offered and not kept is not offered again."""
     waits: bool = False
-    """It waits for an `offer_answered`; one from before there was this lapsed with the next turn."""
+    """It waits for an `offer_answered`; those from before this was written lapsed with a turn."""
 
 
 class RuleSet(TextEntry, ByHand, kw_only=True):

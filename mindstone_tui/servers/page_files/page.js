@@ -7,6 +7,9 @@ const GRACE = 1000; // milliseconds for which a question must have been in view
 const HELD = 500; // milliseconds in which a second click or key goes with the first
 let torn = ""; // a reason that was being written when its question went
 let written = 0; // when the first letter of what stands there was written: a command means nothing that came later
+let back = 0; // when the window last got the focus: the click or key that led here was meant for nothing on it
+const away = () => !document.hasFocus() || Date.now() - back < GRACE;
+window.addEventListener("focus", () => { back = Date.now(); look(); });
 let reasons = {}, drafts = {}; // what was written to open questions, and in other sessions
 let opened = 0, turned = 0, begun = Promise.resolve(); // when one last came into view, and a turn began; once the page listens
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
@@ -145,11 +148,11 @@ const draw = {
       return Date.now() - moved >= HELD;
     };
     const looking = setInterval(stands, HELD / 5);
-    row.onpointerdown = () => { aimed = stands(); };
+    row.onpointerdown = () => { aimed = !away() && stands(); };
     const strays = (event) => {
-      if (!event.detail || (aimed && stands())) return false; // a key presses what has the focus, wherever that is
+      if (event.detail ? aimed && stands() : !away()) return false; // a key presses what has the focus, wherever that is
       missed = Date.now();
-      age.textContent = "it moved: click again";
+      age.textContent = away() ? "you just came here: read it, then choose" : "it moved: click again";
       return true;
     };
     let shown = Date.now();
@@ -168,7 +171,7 @@ const draw = {
     reason.oninput = () => { reasons[key] = reason.value; };
     reason.onkeydown = (event) => {
       event.stopPropagation();
-      if (event.key === "Enter" && !event.repeat && !event.isComposing && reason.value.trim()) decide("deny", "enter", reason.value);
+      if (event.key === "Enter" && !event.repeat && !event.isComposing && !away() && reason.value.trim()) decide("deny", "enter", reason.value);
       if (event.key === "Escape") { reason.hidden = true; opened = Date.now(); $("text").focus(); } // what was written is kept
     };
     const ask = () => { reason.hidden = false; reason.focus(); };
@@ -387,6 +390,7 @@ async function sessions() {
   const told = await call("/page/sessions");
   const known = told.sessions.map((one) => [one.session, (one.title || one.session).slice(0, 60)]);
   if (!known.some((one) => one[0] === session)) known.unshift([session, session]);
+  if ($("sessions").value === session && document.activeElement === $("sessions")) return; // nobody chooses in a list that changes
   $("sessions").replaceChildren(...known.map(([value, title]) => { const option = make("option", "", title === value ? value : title + " — " + value); option.value = value; return option; }));
   $("sessions").value = session;
 }
@@ -419,7 +423,7 @@ async function waiting() {
     box.showModal();
   };
 }
-const look = () => { if (token) waiting().catch(() => {}); };
+const look = () => { if (token && session) Promise.all([waiting(), sessions()]).catch(() => {}); };
 function gate() { if (!$("gate").open) $("gate").showModal(); }
 function begin() { attempt(open("")); }
 
@@ -452,7 +456,7 @@ $("text").oninput = () => {
 };
 // A click that began as another, on what stood here or beside it, stops nothing.
 $("stop").onclick = (event) => {
-  if (event.detail < 2 && Date.now() - turned >= HELD) attempt(call("/page/stop", { session, how: event.detail ? "click" : "key" }));
+  if (event.detail < 2 && !away() && Date.now() - turned >= HELD) attempt(call("/page/stop", { session, how: event.detail ? "click" : "key" }));
 };
 $("sessions").onchange = () => attempt(open($("sessions").value));
 $("query").onkeydown = (event) => { if (event.key === "Enter" && $("query").value.trim()) attempt(search($("query").value.trim())); };
@@ -476,7 +480,7 @@ document.addEventListener("keydown", (event) => {
   const early = Date.now() - opened < GRACE;
   // In the search field Escape leaves the field: only where one talks does it stop a turn.
   if (event.key === "Escape" && event.target === $("query")) { $("query").value = ""; $("text").focus(); return; }
-  if (event.key === "Escape" && !event.repeat && !early && !document.querySelector("dialog[open]") && !$("stop").hidden) attempt(call("/page/stop", { session, how: "key" }));
+  if (event.key === "Escape" && !event.repeat && !early && !away() && !document.querySelector("dialog[open]") && !$("stop").hidden) attempt(call("/page/stop", { session, how: "key" }));
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); $("query").focus(); }
   if (event.key === "/" && document.activeElement === document.body) { event.preventDefault(); $("text").focus(); }
 });

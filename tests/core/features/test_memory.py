@@ -580,7 +580,7 @@ async def test_an_offer_waits_until_whoever_was_shown_it_answers_or_goes_on(
         told = await app.until(events.Noticed, lambda event: "went on" in event.message)
         assert told.message == "Not kept, as you went on: Never push to main."
         assert not waiting_in(room, app.places)
-        ended, said = await app.run("/keep yes")
+        ended, _ = await app.run("/keep yes")
         assert not ended.ok
     assert [(one.keep, bool(one.words)) for one in app.entries(OfferAnswered)] == [
         (True, False),
