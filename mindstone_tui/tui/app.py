@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -22,7 +22,6 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import Monochrome, NoColor
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
-from textual.timer import Timer
 from textual.worker import Worker
 
 from mindstone_tui.core import errors, signals
@@ -47,8 +46,8 @@ if TYPE_CHECKING:
 _HERE: Final = Path(__file__).parent
 _FIRST: Final = _HERE / "chat.tcss"
 _REST: Final = _HERE / "mindstone.tcss"
-_KEEP_WITHIN: Final = 1.0
-"""Seconds after which what is written in the prompt is on disk."""
+_KEEP_AGAIN: Final = 0.1
+"""Seconds between two times that what is written in the prompt is put on disk: it takes 5 ms."""
 _LOOK_AGAIN: Final = 5.0
 """Seconds between two looks at what waits for a decision elsewhere."""
 
@@ -72,7 +71,7 @@ class MindstoneApp(App[int]):
         """Something was to be decided there."""
         self.unsent = ""
         """What was written there and not sent."""
-        self._keeping: Timer | None = None
+        self._keeping: Worker[None] | None = None
         self._ending: Worker[None] | None = None
         wanted = host.settings.theme
         found = self._offer(themes.find_named(wanted, themes.shipped(), host.user_themes))
@@ -187,6 +186,8 @@ class MindstoneApp(App[int]):
         asked = getattr(self.chat.input_area.decision, "asked", None)
         self.leaves_open = self.chat.opened and asked is not None and asked.risk != "message"
         await self.chat.close()
+        if self._keeping is not None:  # or it would write an older text over ours
+            await self._keeping.wait()
         self._left = self._session_here()
         self.unsent = "".join(area.unsent for area in self.chat.query(InputArea))
         if self._left and self.host.library is not None:
@@ -195,14 +196,19 @@ class MindstoneApp(App[int]):
 
     @on(Prompt.Changed, "#prompt")
     def _written(self) -> None:
-        """Have what is written kept soon, so that it outlives a program that is killed."""
+        """Have what is written kept at once, so that it outlives a program that is killed."""
         if self._keeping is None and self.host.library is not None:
-            self._keeping = self.set_timer(_KEEP_WITHIN, self._keep_written)
+            self._keeping = self._keep_written(self.host.library.unsent)
 
-    async def _keep_written(self) -> None:
+    @work(group="keep", exit_on_error=False)
+    async def _keep_written(self, keep: Callable[[str, str], str]) -> None:
+        """Write down what is new, one text after the other."""
+        kept = None
+        while (here := self._session_here()) and (text := self.chat.input_area.unsent) != kept:
+            await asyncio.to_thread(keep, here, text)
+            kept = text
+            await asyncio.sleep(_KEEP_AGAIN)
         self._keeping = None
-        if (here := self._session_here()) and self.host.library is not None:
-            await asyncio.to_thread(self.host.library.unsent, here, self.chat.input_area.unsent)
 
     def _session_here(self) -> str:
         """The session on the screen; empty once the screen is gone."""

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,6 +69,34 @@ def test_a_turn_that_is_ended_from_outside_keeps_what_was_streamed(
     assert verify(places).ok
     if surface == "app" and ending is not OnTerminal.close:
         assert PLAIN_SCREEN in terminal.seen[before:]
+
+
+def test_what_is_half_written_outlives_a_kill_well_within_a_second(
+    home: Path, tmp_path: Path
+) -> None:
+    say(transcript_in(home), "hello", "yes")
+    replies = tmp_path / "script.jsonl"
+    replies.write_text('{"text": "Gladly."}\n')
+    told = ("chat", "--model", f"scripted/{replies}")
+    terminal = OnTerminal(tmp_path, *told)
+    kept = places_in(home).folder / f"unsent.{terminal.process.pid}"
+    try:
+        terminal.until(b"script.jsonl")
+        terminal.type(b"half a tho")
+        terminal.until(b"half a tho")
+        began = time.monotonic()
+        terminal.type(b"ught")
+        while not kept.exists() or kept.read_bytes() != b"half a thought":
+            assert time.monotonic() - began < 0.9
+        terminal.process.kill()
+        terminal.process.wait()
+        terminal.close()
+        terminal = OnTerminal(tmp_path, *told)
+        terminal.until(b"half a thought")
+    finally:
+        terminal.process.kill()
+        terminal.process.wait()
+        terminal.close()
 
 
 @pytest.mark.parametrize("surface", ["app", "run", "lines"])
