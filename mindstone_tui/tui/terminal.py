@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tempfile
 import termios
+import time
 import tty
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -42,6 +43,25 @@ _PASTED: Final = "\x1b[201~"
 _ESCAPES: Final = patterns.pattern_of(r"\x1b(?:\[[0-9;?]*[@-~])?")
 
 
+_TOGETHER: Final = 0.02
+"""Seconds within which what is read belongs to what was read before it."""
+_TYPED: Final = 8
+"""Keys that come together are fewer than this if hands pressed them."""
+
+
+class KeyAmong(events.Key):
+    """A key that was read together with others: nobody pressed this one to decide something."""
+
+    def __init__(self, key: events.Key, together: int) -> None:
+        super().__init__(key.key, key.character)
+        self.time = key.time
+        self.pasted = together >= _TYPED
+        """It is part of a paste whose terminal sets no marks."""
+
+
+KeyAmong.handler_name = events.Key.handler_name
+
+
 class PasteParser(XTermParser):
     """Textual's parser, which sees only the marks of a paste: what lies between is taken whole.
 
@@ -54,18 +74,29 @@ class PasteParser(XTermParser):
     _before = ""
     """The end of what was read last, which may hold the first half of a mark."""
 
-    def __init__(self, debug: bool = False) -> None:
+    def __init__(self, debug: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(debug)
+        self._clock = clock
+        self._together, self._last = 0, 0.0
+        """How many keys came together last, and when."""
         self._read: list[str] = []
         self._pasted: list[str] = []
 
     def feed(self, data: str) -> Iterable[Message]:
         if not (passed := "".join(self._without_pastes(data))) and data:
             return  # nothing at all would mean that the terminal is gone
-        for message in super().feed(passed):
-            yield (
-                events.Paste(self._pasted.pop(0)) if isinstance(message, events.Paste) else message
-            )
+        messages = list(super().feed(passed))
+        keys = [one for one in messages if isinstance(one, events.Key) and _writes(one)]
+        now = self._clock()
+        self._together = len(keys) + (self._together if now - self._last < _TOGETHER else 0)
+        self._last = now
+        for message in messages:
+            if isinstance(message, events.Paste):
+                yield events.Paste(self._pasted.pop(0))
+            elif isinstance(message, events.Key) and self._together > 1:
+                yield KeyAmong(message, self._together)
+            else:
+                yield message
 
     def _without_pastes(self, data: str) -> Iterator[str]:
         while data:
@@ -89,6 +120,10 @@ class PasteParser(XTermParser):
                 self._pasted.append("".join(self._read))
                 self._read.clear()
                 yield mark
+
+
+def _writes(key: events.Key) -> bool:
+    return key.is_printable or key.key == "enter"
 
 
 # Textual has no other place to name the parser.

@@ -21,6 +21,7 @@ from mindstone_tui.cli.line_chat import LineQuestions
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.library.open_questions import OpenQuestion, mark_of
 from mindstone_tui.tui.app import MindstoneApp
+from mindstone_tui.tui.terminal import KeyAmong, PasteParser
 from mindstone_tui.tui.widgets.approval import Approval, Gate
 from tests.tui.shelf import Shelf
 from tests.tui.staged import Staged, around, asked, drawn, ready, staged, until
@@ -325,6 +326,67 @@ async def test_keys_that_come_faster_than_they_are_drawn_are_taken_one_after_the
         given = [said for one in talk.did for said in one if isinstance(said, ev.Answer)]
         assert [(one.allowed, one.why) for one in given] == [(False, why) for why in answered]
         assert app.chat.input_area.prompt.text == written
+
+
+@pytest.mark.parametrize("pieces", [["yes, do that"], ["ny"], ["y\r"], ["\r\r"], ["sn", "y"]])
+async def test_keys_that_come_in_one_read_answer_no_question_and_are_written(
+    pieces: list[str],
+) -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    parser = PasteParser(clock=lambda: now[0])
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += GRACE + 0.5
+        await pilot.press("tab")
+        await until(pilot, lambda: isinstance(app.focused, Button))
+        now[0] += GRACE
+        for piece in pieces:
+            for message in parser.feed(piece):
+                app.post_message(message)
+        await pilot.pause()
+        assert not [one for one in talk.did if one[0] == "answer"]
+        written = "".join(pieces).replace("\r", "")
+        said = [one[1] for one in talk.did if one[0] == "send"]
+        assert [*said, app.chat.input_area.prompt.text] in ([written], [written, ""])
+
+
+def test_one_key_in_a_read_is_a_key_and_the_rest_of_a_paste_is_part_of_it() -> None:
+    now = [100.0]
+    parser = PasteParser(clock=lambda: now[0])
+    assert [type(one) for one in parser.feed("y")] == [events.Key]
+    now[0] += 0.1
+    assert all(isinstance(one, KeyAmong) and not one.pasted for one in parser.feed("no"))
+    now[0] += 0.1
+    assert all(isinstance(one, KeyAmong) and one.pasted for one in parser.feed("!make all"))
+    now[0] += 0.001
+    (rest,) = parser.feed("y")
+    assert isinstance(rest, KeyAmong)
+    assert rest.pasted
+    now[0] += 0.1
+    assert [type(one) for one in parser.feed("y")] == [events.Key]
+
+
+@pytest.mark.parametrize(
+    ("typed", "did"),
+    [
+        ("!touch one\r", ("send", "!touch one")),
+        ("/shell touch one\r", ("send", "/shell touch one")),
+        ("/context all\r", ("command", "/context all")),
+        ("!ls\r", ("command", "/shell ls")),
+    ],
+)
+async def test_what_comes_faster_than_hands_type_never_runs_in_the_shell(
+    typed: str, did: tuple[str, str]
+) -> None:
+    app, talk = staged(ready())
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: talk.settled)
+        for message in PasteParser().feed(typed):
+            app.post_message(message)
+        await until(pilot, lambda: bool(talk.did))
+        assert talk.did[0][:2] == did
 
 
 async def test_a_paste_without_its_marks_leaves_the_focus_where_it_was() -> None:

@@ -27,6 +27,7 @@ from mindstone_tui.core.events.question import GRACE, answer_to, explain
 from mindstone_tui.core.text import exact
 from mindstone_tui.tui import show
 from mindstone_tui.tui.markdown.parse import numbered
+from mindstone_tui.tui.terminal import KeyAmong
 from mindstone_tui.tui.widgets.base import LineInput, only_plain
 
 _SETTLE: Final = 0.25
@@ -238,6 +239,9 @@ class Decision(Vertical):
         if action and not answers:
             await self.run_action(action)
             return "nobody"
+        if answers and isinstance(event, KeyAmong):
+            self.too_early()
+            return "prompt" if event.is_printable else "nobody"
         at = self._moment(event.time)
         whose = self._gate.whose(at, answers=answers, printable=event.is_printable)
         if whose == "answer":

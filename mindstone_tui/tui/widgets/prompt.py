@@ -18,6 +18,7 @@ from textual.widgets.text_area import Document, Edit, EditResult, Location
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import is_editable
 from mindstone_tui.tui.prompt.paste import Pastes
+from mindstone_tui.tui.terminal import KeyAmong
 
 if TYPE_CHECKING:
     from mindstone_tui.core.events import Attachment
@@ -311,8 +312,9 @@ class Prompt(TextArea):
 
     def type(self, key: events.Key) -> None:
         """Write the sign of a key over what is selected."""
-        self.pressed = key.time
-        self.edit(_Traced(key.character or "", *self.selection, False, TYPED))
+        self.pressed, sign = key.time, key.character or ""
+        pasted = isinstance(key, KeyAmong) and key.pasted
+        self.edit(_Traced(sign, *self.selection, False, origin_of(sign) if pasted else TYPED))
 
     def complete(self, text: str, start: Location) -> None:
         """Replace what is before the cursor; it came from where the whole text did."""
