@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from mindstone_tui import api
-from mindstone_tui.core import events
+from mindstone_tui.core import events as ev
 from mindstone_tui.core.events.question import GRACE
 from mindstone_tui.servers.acp import OpenSession
 from mindstone_tui.servers.acp_updates import CHOSEN, UNREAD
 from mindstone_tui.servers.peer import Peer
 
-MAKE = events.ToolAsked(
+MAKE = ev.ToolAsked(
     turn=1,
     call="c",
     name="shell",
@@ -24,8 +24,8 @@ MAKE = events.ToolAsked(
     shown="run make",
     digest="d",
     scopes=(
-        events.AskedScope(scope="once", label="Allow once"),
-        events.AskedScope(scope="exact", label="Allow make", remember="shell make", keep="always"),
+        ev.AskedScope(scope="once", label="Allow once"),
+        ev.AskedScope(scope="exact", label="Allow make", remember="shell make", keep="config"),
     ),
 )
 
@@ -54,17 +54,17 @@ class Talk:
 
     session = "agent:default:main"
 
-    def __init__(self, asked: events.ToolAsked) -> None:
+    def __init__(self, asked: ev.ToolAsked) -> None:
         self.asked = asked
-        self.given: list[events.Answer] = []
+        self.given: list[ev.Answer] = []
         self.put, self.over = asyncio.Event(), asyncio.Event()
 
-    async def events(self) -> AsyncIterator[events.AnyEvent]:
+    async def events(self) -> AsyncIterator[ev.AnyEvent]:
         yield self.asked
         self.put.set()
         await self.over.wait()
 
-    def answer(self, call: str, answer: events.Answer) -> None:
+    def answer(self, call: str, answer: ev.Answer) -> None:
         self.given.append(answer)
 
     def plan(self) -> tuple[()]:
@@ -74,7 +74,7 @@ class Talk:
         self.over.set()
 
 
-async def put(editor: Editor, asked: events.ToolAsked) -> list[events.Answer]:
+async def put(editor: Editor, asked: ev.ToolAsked) -> list[ev.Answer]:
     """What became of a question that the editor was asked."""
     talk = Talk(asked)
     session = OpenSession(
@@ -90,7 +90,7 @@ async def put(editor: Editor, asked: events.ToolAsked) -> list[events.Answer]:
 async def test_an_answer_counts_once_it_can_have_been_read(waits: tuple[float, ...]) -> None:
     editor = Editor("allow-1", *waits)
     (answer,) = await put(editor, MAKE)
-    assert (answer.allowed, answer.how, answer.keep) == (True, CHOSEN, "always")
+    assert (answer.allowed, answer.how, answer.keep) == (True, CHOSEN, "config")
     assert (editor.asked, answer.seen) == (len(waits), waits[-1])
 
 

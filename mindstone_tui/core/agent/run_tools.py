@@ -415,7 +415,7 @@ def record_answer(
             asked = standings.still_open(history.turn(transcript.last_turn))
         return any(standings.is_answered(line, given) for line in asked)
 
-    return context.window.record_if(given, is_awaited, turn)
+    return next(iter(context.window.record_all([given], turn, is_awaited)), None)
 
 
 async def ask_beside(

@@ -101,11 +101,17 @@ class LiveWindow(window_view.View, kw_only=True):
         """
         return self.record_all([entry], turn)[0]
 
-    def record_all(self, entries: Sequence[Entry], turn: int | None = None) -> list[Line]:
+    def record_all(
+        self,
+        entries: Sequence[Entry],
+        turn: int | None = None,
+        holds: Callable[[], bool] | None = None,
+    ) -> list[Line]:
         """Write several entries at once; if the disk refuses, all of them are kept for later.
 
         What was refused before is saved first and on its own, so that it is announced and taken in
-        as ours, and not found later as if another surface had written it.
+        as ours, and not found later as if another surface had written it. Nothing is written where
+        something does not hold of all that stands before it in the file.
         """
         with contextlib.suppress(EntryNotSaved):
             self.save()
@@ -113,24 +119,12 @@ class LiveWindow(window_view.View, kw_only=True):
         lines = self.transcript.append_all(
             [Draft(entry=entry, turn=turn, channel=channel) for entry in entries],
             lambda seq: reader.readable(self.history, seq),
+            holds,
         )
         self._meet_replacement()
         for line in lines:
             self.take(line)
         return lines
-
-    def record_if(
-        self, entry: Entry, holds: Callable[[], bool], turn: int | None = None
-    ) -> Line | None:
-        """Write an entry and take it in, if something holds of all that stands before it."""
-        with contextlib.suppress(EntryNotSaved):
-            self.save()
-        channel = self.transcript.channel
-        line = self.transcript.append_if(Draft(entry=entry, turn=turn, channel=channel), holds)
-        self._meet_replacement()
-        if line is not None:
-            self.take(line)
-        return line
 
     def _meet_replacement(self) -> None:
         """Go on with a file that took the transcript's place, even if it is another history.

@@ -40,6 +40,9 @@ from mindstone_tui.core.transcript import copy, encode, file, history_store, rea
 _ENVELOPE: Final = 1 << 10
 
 
+Holds = Callable[[], bool]
+
+
 class _Pending(msgspec.Struct):
     """An entry that is not on disk yet, and its bytes once they are made."""
 
@@ -47,7 +50,7 @@ class _Pending(msgspec.Struct):
     body: encode.Body | None = None
     points: bool = False
     """Its bytes may lean on other lines of the file."""
-    holds: Callable[[], bool] | None = None
+    holds: Holds | None = None
     """What must be so of everything before it in the file; else it is never written."""
     dropped: bool = False
 
@@ -146,32 +149,29 @@ class Transcript:
         draft = Draft(entry=entry, turn=turn, channel=self.channel, ts=ts, parent=parent)
         return self.append_all([draft])[-1]
 
-    def append_all(self, drafts: Sequence[Draft], past: LineOf | None = None) -> list[Line]:
+    def append_all(
+        self, drafts: Sequence[Draft], past: LineOf | None = None, holds: Holds | None = None
+    ) -> list[Line]:
         """Write several entries with as few writes and syncs as possible.
 
-        Words that the `past` has already are not written again. If this raises, what is not on
-        disk is kept as unsaved; do not hand it in again.
+        Words that the `past` has already are not written again. What must hold of everything that
+        stands before them in the file is looked at under its lock: of two who write on the same
+        condition one does, and the other gets no lines. If this raises, what is not on disk is
+        kept as unsaved; do not hand it in again.
         """
-        self._unsaved += map(self._pending, drafts)
+        stamped = (
+            draft
+            if draft.ts
+            else msgspec.structs.replace(draft, ts=encode.timestamp(self._clock()))
+            for draft in drafts
+        )
+        ours = [_Pending(draft, holds=holds) for draft in stamped]
+        self._unsaved += ours
         lines = self.save(past)
-        return lines[len(lines) - len(drafts) :]
+        written = sum(not pending.dropped for pending in ours)
+        return lines[len(lines) - written :]
 
-    def append_if(self, draft: Draft, holds: Callable[[], bool]) -> Line | None:
-        """Write one entry if something holds of everything that stands before it in the file.
-
-        It is looked at under the file's lock: of two who write on the same condition, one does.
-        """
-        pending = self._pending(draft)
-        pending.holds = holds
-        self._unsaved.append(pending)
-        lines = self.save()
-        return None if pending.dropped else lines[-1]
-
-    def _pending(self, draft: Draft) -> _Pending:
-        now = encode.timestamp(self._clock())
-        return _Pending(draft if draft.ts else msgspec.structs.replace(draft, ts=now))
-
-    def _drop_what_holds_no_more(self) -> None:
+    def _drop_what_does_not_hold(self) -> None:
         for pending in self._unsaved:
             pending.dropped = pending.holds is not None and not pending.holds()
         self._unsaved = [pending for pending in self._unsaved if not pending.dropped]
@@ -188,14 +188,14 @@ class Transcript:
                     self._prepare_anew()
                 self._record(news)
                 lines += self._kept_after_all()
-                self._drop_what_holds_no_more()
+                self._drop_what_does_not_hold()
                 while self._unsaved:
                     batch = self._next_batch()
                     try:
                         lines += self._write(batch)
                     except errors.Overtaken:
                         self._catch_up()
-                        self._drop_what_holds_no_more()
+                        self._drop_what_does_not_hold()
                     else:
                         del self._unsaved[: len(batch)]
         except OSError as error:
