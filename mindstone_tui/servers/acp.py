@@ -48,15 +48,11 @@ _PLAIN: Final = patterns.pattern_of(r"[^a-z0-9]+")
 class OpenSession:
     """One session that the editor has open: its events become updates, in order."""
 
-    def __init__(
-        self,
-        conversation: api.Conversation,
-        peer: Peer,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    clock = staticmethod(time.monotonic)
+
+    def __init__(self, conversation: api.Conversation, peer: Peer) -> None:
         self.conversation = conversation
         self._peer = peer
-        self._clock = clock
         self._turns: deque[asyncio.Future[ev.TurnEnded | ev.CommandEnded]] = deque()
         self._commands: list[tuple[str, asyncio.Future[ev.TurnEnded | ev.CommandEnded]]] = []
         self._outputs: dict[str, str] = {}
@@ -186,14 +182,14 @@ class OpenSession:
         """
         params = {"sessionId": self.name, **show.question(asked)}
         for _ in range(_PUT):
-            began = self._clock()
+            began = self.clock()
             try:
                 told = await self._peer.ask("session/request_permission", params)
             except PeerGone:  # nobody has decided anything: another surface asks
                 return
             except PeerError as error:
                 told = error.what
-            answer = show.answer_of(asked, told, self._clock() - began)
+            answer = show.answer_of(asked, told, self.clock() - began)
             if answer.how != show.UNREAD:
                 break
         if answer.how == show.CHOSEN or not asked.channel:

@@ -77,9 +77,8 @@ class Talk:
 async def put(editor: Editor, asked: ev.ToolAsked) -> list[ev.Answer]:
     """What became of a question that the editor was asked."""
     talk = Talk(asked)
-    session = OpenSession(
-        cast(api.Conversation, talk), cast(Peer, editor), clock=lambda: editor.now
-    )
+    session = OpenSession(cast(api.Conversation, talk), cast(Peer, editor))
+    session.clock = lambda: editor.now  # type: ignore[method-assign]
     await talk.put.wait()
     await session._asking["c"]
     await session.close()

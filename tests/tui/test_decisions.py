@@ -352,6 +352,23 @@ async def test_keys_that_come_in_one_read_answer_no_question_and_are_written(
         assert [*said, app.chat.input_area.prompt.text] in ([written], [written, ""])
 
 
+async def test_a_burst_in_the_field_for_a_reason_sends_none() -> None:
+    app, talk = staged(asked(1, "go"), WISH)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        await pilot.press("tab")
+        await until(pilot, lambda: isinstance(app.focused, Button))
+        await pilot.press("r")
+        await until(pilot, lambda: not isinstance(app.focused, Button))
+        for message in PasteParser().feed("one line\rand another\r"):
+            app.post_message(message)
+        await pilot.pause()
+        assert not talk.did
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(talk.did))
+        assert talk.did[0][2].why == "one lineand another"
+
+
 def test_one_key_in_a_read_is_a_key_and_the_rest_of_a_paste_is_part_of_it() -> None:
     now = [100.0]
     parser = PasteParser(clock=lambda: now[0])

@@ -227,6 +227,8 @@ class Decision(Vertical):
     async def meet(self, event: events.Key | events.Paste) -> Whose:
         """Take a key or a paste that came while the focus is in here, or say whose it is."""
         if not isinstance(self.screen.focused, Button):  # a field for a reason
+            if isinstance(event, KeyAmong) and event.key == "enter":
+                return "nobody"
             if not isinstance(event, events.Key) or event.key != "escape":
                 return "focused"
             self.action_back()  # at once: what comes next is no longer written there
