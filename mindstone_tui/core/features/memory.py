@@ -385,7 +385,6 @@ class OfferMade(msgspec.Struct, frozen=True):
 
     entry: derived.StandingInstructionOffered
     since: str
-    turn: int
     channel: str
     keep: bool | None = None
 
@@ -404,7 +403,7 @@ class Offers:
         for line in reversed(self._memories.past.lines):
             match line.entry:
                 case derived.StandingInstructionOffered(form=form) as entry if form:
-                    found[line.seq] = OfferMade(entry, line.ts, line.turn, line.channel)
+                    found[line.seq] = OfferMade(entry, line.ts, line.channel)
                 case derived.OfferAnswered(offer=seq, keep=keep) if seq in found:
                     found[seq] = msgspec.structs.replace(found[seq], keep=keep)
         return found
@@ -448,7 +447,7 @@ class Offers:
             text=found.text, source=asked.seq, of_kind=found.kind, form=found.form, waits=True
         )
         line = self._context.window.record(entry, asked.turn)
-        self.made[line.seq] = OfferMade(entry, line.ts, line.turn, line.channel)
+        self.made[line.seq] = OfferMade(entry, line.ts, line.channel)
         return (line,)
 
     def answer(

@@ -7,7 +7,7 @@ meanwhile is told who waits for what, since when, and how to answer.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -160,11 +160,8 @@ class SharedQuestions:
 
     def _given(self, asked: Line) -> Answer | None:
         """The first answer to a question of the newest turn."""
-        for line in self._newest_turn():
-            if isinstance(line.entry, conversation.ToolAnswered) and standings.is_answered(
-                asked, line.entry
-            ):
-                return self._as_it_counts_here(line.entry, line)
+        for line, given in _answers(self._newest_turn(), asked):
+            return self._as_it_counts_here(given, line)
         return None
 
     def to_go_on_with(self) -> tuple[list[Line], LeftQuestion] | None:
@@ -278,12 +275,8 @@ class SharedQuestions:
         turn = self._newest_turn()
         for asked in turn:
             if _call_of(asked) and open_questions.mark_of(_call_of(asked), asked.ts) == mark:
-                for line in turn:
-                    given = line.entry
-                    if isinstance(given, conversation.ToolAnswered) and standings.is_answered(
-                        asked, given
-                    ):
-                        return str(narrate.describe_line(line)).lstrip("· ")
+                for line, _ in _answers(turn, asked):
+                    return str(narrate.describe_line(line)).lstrip("· ")
         return "`/waiting` lists what is."
 
     def stop(
@@ -370,6 +363,13 @@ class SharedQuestions:
             self._context.questions.answer(given.call, self._as_it_counts_here(given, line))
             self._elsewhere.pop(given.call, None)
             self._emit(from_entry.tool_answered(line))
+
+
+def _answers(turn: list[Line], asked: Line) -> Iterator[tuple[Line, conversation.ToolAnswered]]:
+    for line in turn:
+        given = line.entry
+        if isinstance(given, conversation.ToolAnswered) and standings.is_answered(asked, given):
+            yield line, given
 
 
 def _call_of(line: Line) -> str:

@@ -39,10 +39,6 @@ _SIGNS: Final[dict[Kind, tuple[str, str]]] = {
 class Timeline(Widget):
     """Bars in the colours of their zones; a click goes there."""
 
-    DEFAULT_CSS = """
-    Timeline { width: 1fr; height: 4; }
-    """
-
     position: reactive[Position | None] = reactive(None)
 
     class Chosen(Message):

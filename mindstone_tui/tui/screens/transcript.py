@@ -47,10 +47,6 @@ class LineList(ScrollView, can_focus=True):
         Binding("enter", "choose", "Open", show=False, id="lines.open"),
     ]
 
-    DEFAULT_CSS = """
-    LineList { overflow-x: hidden; overflow-y: scroll; }
-    """
-
     cursor = reactive(0, init=False)
 
     class Highlighted(Message):

@@ -59,9 +59,6 @@ class FoldTitle(Static, can_focus=True):
     """The line that stays; Enter, space or a click opens what belongs to it."""
 
     BINDINGS = [Binding("enter,space", "unfold", "Open or close", show=False, id="fold.toggle")]
-    DEFAULT_CSS = """
-    FoldTitle { width: 1fr; height: auto; }
-    """
 
     def action_unfold(self) -> None:
         self._toggle()
@@ -76,11 +73,6 @@ class FoldTitle(Static, can_focus=True):
 
 class Fold(Vertical):
     """A title, a glimpse while it is closed, and a body once it is opened."""
-
-    DEFAULT_CSS = """
-    Fold { width: 1fr; height: auto; }
-    Fold > .body { width: 1fr; height: auto; padding: 0 0 0 2; }
-    """
 
     opened = reactive(False, init=False)
 

@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 class Gauges(Widget):
     """Zone, bar, tokens, budget, pace and money."""
 
-    DEFAULT_CSS = """
-    Gauges { width: 1fr; height: auto; }
-    """
-
     report: reactive[ContextReport | None] = reactive(None, layout=True)
     expiring = reactive("", layout=True)
     """What a pause is about to cost."""
@@ -267,10 +263,6 @@ def _left_title(report: ContextReport) -> Content:
 
 class StatusLine(Widget):
     """One row with the state of the window and the turn."""
-
-    DEFAULT_CSS = """
-    StatusLine { width: 1fr; height: 1; }
-    """
 
     report: reactive[ContextReport | None] = reactive(None)
     model = reactive("")

@@ -366,10 +366,6 @@ class Printed(Static):
 class ExchangeView(Vertical, GrowsQuietly):
     """A question, what it set off, and the answer."""
 
-    DEFAULT_CSS = """
-    ExchangeView { width: 1fr; height: auto; }
-    """
-
     def __init__(self, exchange: from_entries.ExchangeEvents) -> None:
         super().__init__()
         self.exchange = exchange

@@ -64,10 +64,6 @@ class Queued(Static):
 class Waiting(Vertical):
     """The queue, oldest first; no higher than what is in it."""
 
-    DEFAULT_CSS = """
-    Waiting { width: 1fr; height: auto; max-height: 6; overflow-y: auto; }
-    """
-
     async def show(self, event: ev.AnyEvent) -> None:
         """Keep up with the queue."""
         from mindstone_tui.core import events as ev  # not for the first picture
