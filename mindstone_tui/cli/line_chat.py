@@ -22,7 +22,7 @@ from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.events.narrate import aside, describe
 from mindstone_tui.core.events.narrate_entry import EventLine
-from mindstone_tui.core.events.question import GRACE, answer_to, explain, scopes_of
+from mindstone_tui.core.events.question import A_LETTER, GRACE, answer_to, explain, scopes_of
 from mindstone_tui.core.text import as_written, exact
 
 _STYLES: Final = {"note": "dim", "good": "green", "warning": "yellow", "error": "red"}
@@ -200,8 +200,6 @@ ReadLine = Callable[[], Awaitable[str]]
 """The next line with its newline; empty at the end."""
 
 _NOBODY: Final = "nobody could be asked"
-_A_LETTER: Final = 0.1
-"""Seconds that somebody quick needs for a letter: of a line only its end is known."""
 _CODES: Final = {
     "done": ExitCode.DONE,
     "failed": ExitCode.FAILED,
@@ -276,7 +274,7 @@ class LineChat:
         """Sort lines as they are entered: a whole answer to an open question, or a message."""
         goes_on = False
         while line := await self._read():
-            begun = self._clock() - (len(line) * _A_LETTER if self._interactive else 0.0)
+            begun = self._clock() - (len(line) * A_LETTER if self._interactive else 0.0)
             begun = min(begun, self._questions.unfinished or begun)
             if goes_on or not self._questions.take(line):
                 await self._lines.put((line, begun))

@@ -25,6 +25,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.config import load
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.errors import MindstoneError, UsageError
+from mindstone_tui.core.events.question import A_LETTER
 from mindstone_tui.core.paths import SessionKey, free_name, project_of
 from mindstone_tui.core.session.features import known_commands
 from mindstone_tui.core.text import FILE, as_data, fresh_nonce, one_line
@@ -83,7 +84,7 @@ class OpenSession:
         line = text.rstrip()
         if line.startswith("/") and "\n" not in line and not pictures:
             self._commands.append((line, done))
-            self.conversation.command(line)
+            self.conversation.command(line, writing=len(line) * A_LETTER)
         else:
             self.conversation.send(text, images=pictures)
             self._turns.append(done)

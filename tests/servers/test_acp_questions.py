@@ -67,6 +67,9 @@ class Talk:
     def answer(self, call: str, answer: ev.Answer) -> None:
         self.given.append(answer)
 
+    def command(self, line: str, *, writing: float) -> None:
+        self.writing = writing
+
     def plan(self) -> tuple[()]:
         return ()
 
@@ -78,11 +81,21 @@ async def put(editor: Editor, asked: ev.ToolAsked) -> list[ev.Answer]:
     """What became of a question that the editor was asked."""
     talk = Talk(asked)
     session = OpenSession(cast(api.Conversation, talk), cast(Peer, editor))
-    session.clock = lambda: editor.now  # type: ignore[method-assign]
+    session.clock = lambda: editor.now
     await talk.put.wait()
     await session._asking["c"]
     await session.close()
     return talk.given
+
+
+async def test_a_command_in_an_editor_means_nothing_that_came_while_it_was_written() -> None:
+    talk = Talk(MAKE)
+    session = OpenSession(cast(api.Conversation, talk), cast(Peer, Editor("deny", 2.0)))
+    taking = asyncio.create_task(session.take("/plan approve", []))
+    await talk.put.wait()
+    assert talk.writing == pytest.approx(1.3)
+    taking.cancel()
+    await session.close()
 
 
 @pytest.mark.parametrize("waits", [(GRACE,), (0.3, 4.0), (0.02, 0.15, 2.0)])

@@ -366,7 +366,8 @@ async def test_a_burst_in_the_field_for_a_reason_sends_none() -> None:
         assert not talk.did
         await pilot.press("enter")
         await until(pilot, lambda: bool(talk.did))
-        assert talk.did[0][2].why == "one lineand another"
+        (answer,) = (one for one in talk.did[0] if isinstance(one, ev.Answer))
+        assert answer.why == "one lineand another"
 
 
 def test_one_key_in_a_read_is_a_key_and_the_rest_of_a_paste_is_part_of_it() -> None:

@@ -13,6 +13,8 @@ from mindstone_tui.core.text import as_exact, one_line, plural
 
 GRACE: Final = 1.0
 """Seconds for which a question must have been in view before anything answers it."""
+A_LETTER: Final = 0.1
+"""Seconds that somebody quick needs for a letter, where only the end of a line is known."""
 _QUESTIONS: Final = {
     "run": "Run this {tool} command?",
     "write": "Allow {tool} to change this file?",

@@ -16,6 +16,7 @@ from mindstone_tui.core.entries.conversation import SessionOpened, without_usage
 from mindstone_tui.core.entries.line import GENESIS
 from mindstone_tui.core.errors import EntryNotSaved, NoSuchEntry
 from mindstone_tui.core.transcript import Damaged, Head, History, Transcript, file
+from mindstone_tui.core.transcript.writer import Holds
 
 _MADE = "sketch"
 
@@ -117,9 +118,11 @@ class InMemoryTranscript(Transcript):
         """There is no file that anybody could replace."""
         return file.Replacements()
 
-    def append_all(self, drafts: Sequence[Draft], past: quotes.LineOf | None = None) -> list[Line]:
+    def append_all(
+        self, drafts: Sequence[Draft], past: quotes.LineOf | None = None, holds: Holds | None = None
+    ) -> list[Line]:
         """Take entries in, in order; each keeps all its words."""
-        return [self._put(draft) for draft in drafts]
+        return [self._put(draft) for draft in drafts if holds is None or holds()]
 
     def copy(self, line: Line) -> Line:
         """Take in a line of another session under its own id, hash and time."""
