@@ -149,6 +149,8 @@ def question(asked: ev.ToolAsked) -> dict[str, Any]:
 CHOSEN: Final = "a choice"
 """How an editor answers: with a click, a key or by a rule of its person's, nobody can know."""
 UNREAD: Final = "an answer faster than anybody reads"
+_LEAST: Final = 0.001
+"""Seconds: a record without any would not say how quick it was."""
 
 
 def answer_of(asked: ev.ToolAsked, told: Any, seen: float) -> ev.Answer:
@@ -164,7 +166,7 @@ def answer_of(asked: ev.ToolAsked, told: Any, seen: float) -> ev.Answer:
     chosen = str(outcome.get("optionId", ""))
     why = "" if chosen == "deny" else "cancelled in the editor"
     how = "" if not chosen else CHOSEN if seen >= GRACE else UNREAD
-    answer = answer_to(asked, chosen, why=why, how=how, seen=seen)
+    answer = answer_to(asked, chosen, why=why, how=how, seen=max(seen, _LEAST))
     if how == UNREAD:
         return msgspec.structs.replace(answer, remember="", keep="", granted="")
     return answer
