@@ -121,6 +121,7 @@ class MindstoneApp(App[int]):
             prompt.write(unsent)  # nobody knows any more what of it was pasted
         prompt.remember_older(await library.said(key, self.host.folder))
         await self._look_for_waiting()
+        await asyncio.to_thread(_warm_up)
 
     async def _look_for_waiting(self) -> None:
         """Have the panel say what waits for a decision in any session."""
@@ -373,6 +374,15 @@ def _wanted(action: str) -> tuple[str, str]:
     """`want('copy', 'code')` → `copy`, `code`."""
     words = [word.strip(" '") for word in action.removeprefix("want(").rstrip(")").split(",")]
     return words[0], words[1] if len(words) > 1 else ""
+
+
+def _warm_up() -> None:
+    """Load what the first message needs before it is written: it would hold up who types on."""
+    from mindstone_tui.api import warm_up  # 0.1 s
+    from mindstone_tui.tui.widgets import exchange  # 24 ms
+
+    del exchange
+    warm_up()
 
 
 async def _no_conversation(_key: str) -> Conversation:

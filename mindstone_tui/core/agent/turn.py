@@ -168,13 +168,16 @@ class _Turn:
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
         self._asked_at = asked.seq
         yield events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued)
+        await asyncio.sleep(0)  # whoever types meanwhile, here and below
         text = without_reminders(text) or text
         for notice in await context.services.make_ready():
             yield notice
         async for event in self._submit(text):
             yield event
         # What a person corrects is out of the head of this turn's prompts already.
-        lines = [*context.services.heard(asked, text), *await self._load()]
+        lines = context.services.heard(asked, text)
+        await asyncio.sleep(0)
+        lines = [*lines, *await self._load()]
         for event in announcements(*lines):
             yield event
         found = await oversize.find_oversized(context, asked, self._target)
@@ -183,6 +186,7 @@ class _Turn:
                 yield event
         for event in _told(await context.make_room(self._target)):
             yield event
+        await asyncio.sleep(0)
         async for event in self._recall(text):
             yield event
         async for event in self._rounds():

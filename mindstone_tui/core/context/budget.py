@@ -167,6 +167,27 @@ def marks(room: Room, settings: ContextSettings, zones: ZoneSettings) -> Marks:
     )
 
 
+_REQUESTS_BETWEEN: Final = 12
+"""So many requests should lie between two changes of the prompt before its end."""
+_MOST_FREED: Final = 0.6
+"""The largest part of what stands below the ceiling that a step frees for the sake of the next."""
+
+
+def next_dozen(marks: Marks, request: float) -> int:
+    """What the next requests add if they are like the last ones; 0 where no step makes so much
+    room, since leaving more would not keep the changes apart."""
+    needed = int(_REQUESTS_BETWEEN * request)
+    return needed if needed <= marks.ceiling * _MOST_FREED else 0
+
+
+def deepened(marks: Marks, dozen: int) -> Marks:
+    """Marks at which a step frees what the next requests will fill."""
+    target = marks.ceiling - dozen
+    return msgspec.structs.replace(
+        marks, trim_to=min(marks.trim_to, target), floor=min(marks.floor, target)
+    )
+
+
 def scaled(settings: Settings, room: Room) -> str:
     """Why marks or zones are not where the settings say, in a few words; empty if they are."""
     zones, marked = settings.zones, settings.context.ceiling

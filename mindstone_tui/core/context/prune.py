@@ -5,6 +5,7 @@ cannot be found again does not leave; when nothing more may leave, that is said 
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Literal
 
@@ -162,6 +163,8 @@ class Tempo(msgspec.Struct, frozen=True):
     speed: float
     now: int
     """What this turn added so far."""
+    dozen: int
+    """What the next requests add if they are like those of the turns that are in the window."""
     spike: window.VelocitySpiked | None
 
 
@@ -170,9 +173,14 @@ def tempo_of(live: LiveWindow, call: Call) -> Tempo:
     growth = live.growth(call)
     before = watch.completed(growth, call.turn, ended=False)
     now = next((each.tokens for each in growth if each.turn == call.turn), 0)
+    lines = live.fold.lines.values()
+    answers = Counter(line.turn for line in lines if line.kind == "assistant_message")
+    grown = sum(each.tokens for each in growth if each.turn in answers)
+    requests = sum(answers[each.turn] for each in growth)
     return Tempo(
         speed=budget.velocity(before, live.settings.zones.velocity_turns),
         now=now,
+        dozen=budget.next_dozen(live.marks(call), grown / max(requests, 1)),
         spike=budget.spike(now, before, live.settings.zones.spike),
     )
 
@@ -207,8 +215,8 @@ class Pruned(msgspec.Struct, frozen=True):
 async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     """Bring the next prompt under its marks; the lines that were written are returned."""
     lines = repair(live, call.turn)
-    marks = live.marks(call)
     tempo = tempo_of(live, call)
+    marks = budget.deepened(live.marks(call), tempo.dozen)
     lines += note_spike(live, call, tempo)
     pressed = _pressing(live, call) > marks.ceiling
     gave = trim_over_share(live, call)
@@ -301,10 +309,9 @@ def _results_give_way(
     measured = live.measure(call)
     total = budget.pressing(measured.total, call.expected, call.room)
     if total <= marks.ceiling:
-        ahead = _ahead(live, call, marks, tempo)
-        if not ahead or total + ahead <= marks.ceiling:
+        share = _worth_it_ahead(live, call, tempo, live.marks(call), total)
+        if not share:
             return []
-        share = live.settings.context.spike_step
     pins = live.fold.state.pins
     results = trim.trimmable(measured, trimmed=live.fold.state.trimmed, spared=pins, keep=0)
     least = max(call.room.tokens(share), 1)
@@ -325,15 +332,24 @@ def _results_give_way(
     return record_trimmed(live, call, measured, taken, "pressure")
 
 
-def _ahead(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -> float:
-    """What may come next: of a turn where they are fast or this one is far larger than usual, and
-    of the list of what is to be done, whose steps should not be disturbed in their middle."""
+def _worth_it_ahead(live: LiveWindow, call: Call, tempo: Tempo, marks: Marks, total: int) -> float:
+    """Which share of the room must be gained for what may come next; 0 where nothing is done.
+
+    For the list of what is to be done a step is enough: its steps should not be disturbed in
+    their middle. For a turn, where they are fast or this one is far larger than usual, a change
+    that the next dozen requests would fill again is left to the ceiling.
+    """
+    step = live.settings.context.spike_step
+    if (steps := _steps_taken(live, call)) is not None:
+        usual = max(tempo.speed, tempo.now / steps) if steps else tempo.speed
+        work = budget.work_left(live.open_steps, usual, marks.ceiling - marks.trim_to)
+        if work and total + work > marks.ceiling:
+            return step
     fast = budget.velocity_class(tempo.speed) == "high"
     turn = max(tempo.speed, tempo.now) if tempo.spike else tempo.speed if fast else 0
-    steps = _steps_taken(live, call)
-    usual = max(tempo.speed, tempo.now / steps) if steps else tempo.speed
-    work = budget.work_left(live.open_steps, usual, marks.ceiling - marks.trim_to)
-    return turn if steps is None else max(turn, work)
+    if not turn or total + turn <= marks.ceiling:
+        return 0.0
+    return max(step, 100 * tempo.dozen / call.room.usable)
 
 
 def _steps_taken(live: LiveWindow, call: Call) -> int | None:
@@ -419,7 +435,7 @@ async def _follow_down(live: LiveWindow, call: Call, marks: Marks) -> list[Line]
     target = min(marks.trim_to, marks.floor - call.room.tokens(WORTH_IT))
     giving = eligible(units_of(live, call, measured, marks))
     if (
-        measured.total <= marks.floor
+        measured.total <= max(marks.floor, live.marks(call).trim_to)
         or sum(size for _, size in more) > call.room.tokens(RESULTS_FIRST)
         or sum(unit.freed for unit in giving) < call.room.tokens(WORTH_IT)
     ):

@@ -101,6 +101,22 @@ def test_a_window_that_fills_evenly_changes_before_one_request_in_twelve_at_most
     assert any(prunes(plan) for plan in stage.prepared)
 
 
+@pytest.mark.parametrize(
+    ("every", "reads", "size"), [(9, 12, 4), (9, 12, 2), (9, 6, 4), (3, 3, 4), (1, 1, 3)]
+)
+def test_where_requests_are_large_a_step_goes_deeper_instead_of_coming_sooner(
+    every: int, reads: int, size: int
+) -> None:
+    stage = Stage(None, window=24_000)
+    usable = stage.window.now().room.usable
+    for number in range(300):
+        looks = reads if number % every == every - 1 else 0
+        read = [words(usable * size // 100, f"r{number}.{at}") for at in range(looks)]
+        stage.work(words(usable // 100, f"q{number}"), read, words(usable // 66, f"a{number}"))
+    changed = [plan for plan in stage.prepared if changes_of(plan)]
+    assert len(changed) * 12 <= len(stage.prepared)
+
+
 def test_a_turn_of_a_dozen_reads_takes_nobody_s_words(home: Path) -> None:
     stage = Stage(home, window=24_000)
     for number in range(12):
@@ -154,7 +170,7 @@ def test_results_of_earlier_turns_and_of_this_one_spare_the_words_together(home:
     stage = Stage(home, window=24_000)
     stage.work("look", [words(1_300, "old")], "seen")
     while stage.window.measure(stage.window.now()).total < 19_904 * 0.68:
-        stage.chat(words(100, f"q{stage.turn}"), words(100, f"a{stage.turn}"))
+        stage.chat(words(60, f"q{stage.turn}"), words(60, f"a{stage.turn}"))
     plans = stage.work("look again", [words(1_300, f"new{at}") for at in range(4)], "done")
     assert not [prune for plan in plans for prune in prunes(plan)]
     ((trim,),) = [found for plan in plans if (found := trims(plan))]
@@ -184,7 +200,7 @@ def test_room_for_open_work_is_made_between_its_steps(home: Path) -> None:
 
 def test_within_a_turn_room_for_open_work_is_made_where_the_list_is_written(home: Path) -> None:
     stage = Stage(home, window=24_000)
-    for number in range(12):
+    for number in range(14):
         stage.chat(words(200, f"q{number}"), words(350, f"a{number}"))
     stage.work("look around", [words(800, f"s{number}") for number in range(4)], "seen")
     turn = stage.ask("carry out the plan")
