@@ -27,6 +27,8 @@ from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, bounded
 from mindstone_tui.core.tools.history import (
     ANSWER,
+    NEAREST,
+    NO_MATCH,
     ReadEntryArguments,
     RecallArguments,
     read_entry_tool,
@@ -170,11 +172,11 @@ class RecallFeature(Feature):
             memories=True,
         )
         if not found.hits:
-            return ToolResult(text="Nothing in history matches.", finding="nothing found")
-        line = await self.session.recall.answer(arguments.query, asking)
+            return ToolResult(text=NO_MATCH, finding="nothing found")
+        said = await self.session.recall.answer(arguments.query, asking)
         origin = self.session.sources.origin
         rendered = (inject.render(hit, origin=origin, whole=True) for hit in found.hits)
-        answer = (f"{ANSWER}{line}",) if line else ()
+        answer = (f"{ANSWER if said.sure else NEAREST}{said.text}",) if said.text else ()
         text, full = bounded("\n\n".join((*answer, *rendered)), context)
         return ToolResult(
             text=text,
@@ -227,7 +229,7 @@ class RecallFeature(Feature):
                     _row(at, hit, self.session.sources.origin)
                     for at, hit in enumerate(found.hits, 1)
                 )
-                or "Nothing in history matches.",
+                or NO_MATCH,
             )
 
 

@@ -24,7 +24,6 @@ from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall import passages, ranking, speak
 from mindstone_tui.core.recall.index import SearchResult
 
-NOTHING: Final = "Nothing was said about that."
 Near = Callable[[passages.Passage], Sequence[passages.Passage]]
 """A message with those around it, in order."""
 
@@ -43,7 +42,11 @@ _VALUES: Final = frozenset({"colour", "time", "duration", "price", "number", "fi
 _STEPS: Final = (0.4, 1.0, 0.75, 0.55, 0.45)
 """Shares of a hit's score for the message before it, itself, and those after it."""
 _MARK: Final = "†"
-_OWN: Final = pattern_of(rf"[(,]\s?line \d+{_MARK}?(?: of [^)]+)?\)|\A{re.escape(NOTHING)}")
+_OWN: Final = pattern_of(
+    rf"[(,]\s?line \d+{_MARK}?(?: of [^)]+)?\)"
+    r"|\A(?:Nothing was said about that|I found nothing (?:about that in|that surely answers))\b"
+)
+"""What the guide says, with a source or for want of one."""
 _ASKING: Final = pattern_beside(__file__, "asking", re.IGNORECASE | re.DOTALL)
 _LONGEST_QUESTION: Final = 300
 _APOSTROPHE: Final = pattern_of(r"['’]s?\b")
@@ -283,31 +286,44 @@ _VERY_SURE: Final = 1.8
 _LEAST_HELD: Final = 0.4
 _MISSING: Final = 0.2
 _MISSING_THOUGH_SURE: Final = 0.28
+_NEAR: Final = 0.5
+"""Share of what was asked about that a sentence holds which is worth showing though it is doubted."""
 _CLOSE_BEHIND: Final = 0.4
 _IN_ONE_THREAD: Final = 4
 """Turns within which a short yes answers what was said before it."""
 
 
-def answer(question: str, found: SearchResult, near: Near, rarity: Mapping[str, float]) -> str:
-    """One line with its source, and one more where there is a rival; empty for nothing."""
+class Extract(msgspec.Struct, frozen=True):
+    """What history says to a question, with its source."""
+
+    text: str = ""
+    """A line, and one more where there is a rival; empty for nothing."""
+    sure: bool = True
+    """Whether it answers; else it only comes nearest to what was asked about."""
+
+
+def answer(question: str, found: SearchResult, near: Near, rarity: Mapping[str, float]) -> Extract:
+    """The sentence that answers; where none surely does, the one that comes near."""
     others = found.judged.reason == speak.ABOUT_OTHERS
     wanted = Wanted(question, rarity, 1.0 if others else found.judged.strength)
     said = _around(found, near)
     if wanted.only_names({one.passage.speaker for one in said}):
-        return ""
+        return Extract()
     ranked = sorted(_sentences(wanted, said), key=lambda one: -one.worth)
     # Invoice 19 is not a newer invoice 18: what bears another number is another thing.
     named = {word for word in spoken(question) if word.isdigit()}
     ranked = [one for one in ranked if named <= set(spoken(one.context))] or ranked
     if not ranked:
-        return ""
+        return Extract()
     best = _in_force(wanted, ranked)
     if wanted.doubts(best):
-        return ""
+        nearest = max(ranked, key=lambda one: (not asks(one.text), one.own, one.worth))
+        close = nearest.own >= _NEAR and not asks(nearest.text)
+        return Extract(phrase(nearest.said, nearest.text) if close else "", sure=False)
     lines = [phrase(best.said, best.text, dated=wanted.when)]
     if other := _rival(wanted, best, ranked):
         lines.append(f"{_relation(wanted, best, other)}: {phrase(other.said, other.text)}")
-    return "\n".join(lines)
+    return Extract("\n".join(lines))
 
 
 def _rival(

@@ -27,6 +27,7 @@ from mindstone_tui.core.language.replacement import replaced_in
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile, vectors
 from mindstone_tui.core.recall import course, embedding, ranking, speak
 from mindstone_tui.core.recall.answer import (
+    Extract,
     answer,
     asks,
     is_own,
@@ -255,26 +256,29 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         kept = self._shelves.search(query, k, kinds, asked=asked)
         return [*answers, kept] if kept is not None else answers
 
-    async def answer(self, question: str, exclude: Collection[int]) -> str:
-        """One line of history that answers a question, with its source; empty for nothing."""
+    async def answer(self, question: str, exclude: Collection[int]) -> Extract:
+        """What history says to a question, with its source: it answers, or only comes near."""
         return await asyncio.to_thread(self._answer, question, frozenset(exclude))
 
-    def _answer(self, question: str, exclude: frozenset[int]) -> str:
+    def _answer(self, question: str, exclude: frozenset[int]) -> Extract:
         """Each part of a question that asks two things; one that leans on the other needs none."""
         self._catch_up()
         parts = questions_in(question) or (question,)
-        found = [
+        every = [
             self._answer_one(part, exclude) for part in parts if part == parts[0] or not leans(part)
         ]
-        return with_footnote("\n".join(filter(None, found)))
+        found = [one for one in every if one.text]
+        sure = any(one.sure for one in found)
+        lines = (one.text for one in found if one.sure or not sure)
+        return Extract(with_footnote("\n".join(lines)), sure=sure)
 
-    def _answer_one(self, question: str, exclude: frozenset[int]) -> str:
+    def _answer_one(self, question: str, exclude: frozenset[int]) -> Extract:
         if course.is_of_course(question):
             first = max(self.index.mark.seq - _READ_FOR_COURSE, -1)
             told = [*self._after(-1, _OPENING), *self._after(first, _READ_FOR_COURSE)]
             told = list({one.id: one for one in told if one.seq not in exclude}.values())
             if line := course.answer_of_course(question, told, datetime.now().astimezone().date()):
-                return line
+                return Extract(line)
 
         def counts(seq: int, text: str, imported: bool) -> bool:
             """Whether it was said: not for a question of today, nor for what answered one."""

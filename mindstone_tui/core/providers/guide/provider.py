@@ -220,8 +220,10 @@ _OUTPUT_LENGTH: Final = 4_000
 _TOPICS: Final = Path(__file__).with_name("topics.txt")
 _QUESTION: Final = pattern_beside(str(_TOPICS), "question", re.IGNORECASE)
 _STANDING: Final = pattern_of(r"\b(?:always|never|from now on|call me)\b", re.IGNORECASE)
-_ANSWER: Final = pattern_of(r"\AAnswer: (?P<text>.+?)(?:\n\n|\Z)", re.DOTALL)
-"""The line of history that recall found, before the passages."""
+_LINE: Final = pattern_of(r"\A(?P<how>Answer|Nearest): (?P<text>.+?)(?:\n\n|\Z)", re.DOTALL)
+"""The line of history that recall found, before the passages: it answers, or only comes near."""
+_NO_MATCH: Final = "Nothing in history matches."
+"""What recall gives back where it looked and found nothing."""
 
 _LONGEST_QUERY: Final = 1_000
 """Recall refuses a book as a question; the beginning of one finds its topic."""
@@ -343,9 +345,21 @@ def _report(situation: Situation, words: Sequence[Term]) -> str:
 
 
 def _recalled(result: ToolOutcome, question: str, words: Sequence[Term]) -> str:
-    """What history says; where it is silent, what a word of the product means."""
-    found = _ANSWER.match(_clean(unwrapped(result.text)))
-    return found["text"] if found else defined(question, words) or guide_texts().not_found
+    """What history says; where it is silent, what a word of the product means.
+
+    What it says of a silence holds whatever was said: that is found, and not denied.
+    """
+    texts, told = guide_texts(), _clean(unwrapped(result.text))
+    line = _LINE.match(told)
+    if line is not None and line["how"] == "Answer":
+        return line["text"]
+    if told != _NO_MATCH and not _MARKER.search(result.text):
+        return texts.not_looked.format(why=told)
+    if known := defined(question, words):
+        return known
+    if told == _NO_MATCH:
+        return texts.not_found
+    return texts.unsure.format(nearest=f"Nearest comes: {line['text']}\n\n" if line else "")
 
 
 def _shown(result: ToolOutcome) -> str:
@@ -396,6 +410,8 @@ class GuideTexts(Part):
     beyond: str
     """Said where only a language model would do."""
     not_found: str
+    unsure: str
+    not_looked: str
     no_recall: str
     noted: str
     proposed: str
