@@ -18,7 +18,14 @@ from mindstone_tui.core.language.replacement import meant_by, replaces
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import plain_words, stopwords, tokens_of
 from mindstone_tui.core.memory import consolidation, notes, proposals
-from mindstone_tui.core.memory.files import digest, head_sections, parse, read_shelf, render
+from mindstone_tui.core.memory.files import (
+    Shelf,
+    digest,
+    head_sections,
+    parse,
+    read_shelf,
+    render,
+)
 from mindstone_tui.core.memory.notes import Note
 from mindstone_tui.core.memory.proposals import (
     Decision,
@@ -100,12 +107,12 @@ class RecentHistory:
         return changed
 
 
-def waiting_in(places: paths.SessionPlaces) -> list[ProposalState]:
-    """Proposals of a session on disk that wait: nobody has decided about them, no rewind took them
-    back, and their words were not corrected."""
+def waiting_in(agent: paths.AgentPlaces, places: paths.SessionPlaces) -> list[ProposalState]:
+    """Proposals of a session on disk that wait: nobody has decided about them, one still can, and
+    no rewind took them back."""
     kinds = ("memory_proposed", "memory_decided", "statement_superseded", "rewound", "restored")
     with contextlib.suppress(errors.MindstoneError), History(places) as history:
-        return proposals.waiting_among(list(history.newest(kinds, LOOKED_BACK)))
+        return proposals.waiting_among(agent, list(history.newest(kinds, LOOKED_BACK)))
     return []
 
 
@@ -165,14 +172,14 @@ class Memories(msgspec.Struct, dict=True, eq=False):
             self.__dict__.pop(name, None)
         self.cited.clear()
         self.prevented.clear()
-        self._mark_doubted()
+        self.shelf()
         if self.places.notes.exists():  # it is read by people, and tells what holds
             notes.write(self.places, self.notes)
 
     @property
     def waiting(self) -> tuple[ProposalState, ...]:
-        """Proposals that nobody has decided about, and whose words were not corrected since."""
-        return tuple(proposals.waiting(self.proposals.values(), self.past.lines))
+        """Proposals that nobody has decided about, and that can be decided."""
+        return tuple(proposals.waiting(self.agent, self.proposals.values(), self.past.lines))
 
     def take_note(
         self, category: str, text: str, importance: str = "normal", *, by: str = "model"
@@ -232,25 +239,25 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         verdicts = (derived.StatementSuperseded(statement=one.seq, by=by) for one in gone)
         return [self._write(one) for one in verdicts]
 
-    def _mark_doubted(self) -> None:
-        """Mark the memories that a waiting correction of this session changes, and no others."""
+    def shelf(self) -> Shelf:
+        """The agent's memories; a waiting correction of this session marks the one it changes.
+
+        Whoever else marked it before, or took that back, does not decide what holds here.
+        """
         own = f"{self.places.key}#"
-        doubts = {
-            one.entry.path: f"{own}{one.entry.sources[-1]}"
-            for one in self.waiting
-            if one.corrects
-            and proposals.same_words(
-                proposals.current_text(self.agent, one.entry.path), one.entry.before
-            )
-        }
-        for one in read_shelf(self.agent).memories:
+        waiting = [one.entry for one in self.waiting if one.corrects]
+        doubts = {one.path: f"{own}{one.sources[-1]}" for one in waiting}
+        shelf = read_shelf(self.agent)
+        for one in shelf.memories:
             mark, known = doubts.get(f"memory/{one.file}", ""), one.memory.doubted
             if mark != known and (not known or known.startswith(own)):
                 proposals.doubt(self.agent, one.file, mark)
+                shelf = read_shelf(self.agent)
+        return shelf
 
     def head_sections(self) -> tuple[tuple[window.Section, ...], tuple[str, ...]]:
         """What memory and notes add to the head of the prompt, and what does not fit."""
-        shelf, context = read_shelf(self.agent), self._context
+        shelf, context = self.shelf(), self._context
         settings, share = context.settings.memory, context.share("system_prompt", context.target)
         rooms = msgspec.structs.replace(
             settings,
@@ -267,7 +274,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         nonce = fresh_nonce()
         count = self._context.count
         inside = room - count(as_data("", origin="memory", nonce=nonce)) - count(DIGEST)
-        found = digest(read_shelf(self.agent), likeness, max(inside, 0), count, self.clock())
+        found = digest(self.shelf(), likeness, max(inside, 0), count, self.clock())
         if not found.text:
             return None
         text = f"{DIGEST}\n{as_data(found.text, origin='memory', nonce=nonce)}"
@@ -410,7 +417,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         self._check_undecided(standing, decision, before=line.seq)
         proposals.apply(self.agent, standing.entry, entry)
         self.proposals[proposal] = known
-        self._mark_doubted()
+        self.shelf()
         if decision != "approved":
             asked = [n for n in self.notes if (n.by, n.category) == ("person", "learnings")]
             self._drop([note for note in asked if note.text in standing.body], line.seq)

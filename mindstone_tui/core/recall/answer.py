@@ -287,7 +287,7 @@ _LEAST_HELD: Final = 0.4
 _MISSING: Final = 0.2
 _MISSING_THOUGH_SURE: Final = 0.28
 _NEAR: Final = 0.5
-"""Share of what was asked about that a sentence holds which is worth showing though it is doubted."""
+"""Share of what was asked about that makes a sentence worth showing though it is doubted."""
 _CLOSE_BEHIND: Final = 0.4
 _IN_ONE_THREAD: Final = 4
 """Turns within which a short yes answers what was said before it."""
