@@ -17,7 +17,7 @@ import msgspec
 
 from mindstone_tui.core.language.intent import only_asks
 from mindstone_tui.core.language.lists import expression, lists_in, pattern_beside
-from mindstone_tui.core.language.replacement import replaces
+from mindstone_tui.core.language.replacement import plain, replaces
 from mindstone_tui.core.language.sentences import parts_of, shortened
 from mindstone_tui.core.language.words import plain_words, root, stopwords
 from mindstone_tui.core.patterns import pattern_of
@@ -373,8 +373,8 @@ def _relation(wanted: Wanted, best: SpokenSentence, other: SpokenSentence) -> st
     differs = bool(values) and values.isdisjoint(_VALUE.findall(best.text)[:1])
     older = other.seq < best.seq and not wanted.before and replaces(best.text, other.text)
     said = other.said.passage
-    gone = [one for words in ranking.corrected_of(said).values() for one in words]
-    known = (said.superseded or other.text.lower() in gone) and not wanted.before  # on record
+    gone = [plain(one) for words in ranking.corrected_of(said).values() for one in words]
+    known = (said.superseded or plain(other.text) in gone) and not wanted.before  # on record
     return "Before" if known or (older and same and differs) else "Also"
 
 

@@ -241,7 +241,7 @@ async def test_what_else_a_message_says_is_not_superseded_with_one_sentence(
         await stage.say("No, the API port is 8790, not 8765.")
         await stage.rest()
         (verdict,) = stage.entries(StatementSuperseded)
-        assert (verdict.words, verdict.partly) == (("the api port is 8765.",), holds)
+        assert (verdict.words, verdict.partly) == (("The API port is 8765.",), holds)
 
 
 async def test_what_a_recall_judged_counts_for_notes_memories_tasks_and_forks(
@@ -299,7 +299,7 @@ async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next(
         await stage.say("go on")
         await stage.rest()
         (verdict,) = stage.entries(StatementSuperseded)
-        assert verdict.words == ("the api port is 8765.",)
+        assert verdict.words == ("The API port is 8765.",)
 
 
 TWO = "The API port is 8765. The admin is called Rosa. Never push to main."
@@ -313,9 +313,9 @@ async def test_of_a_corrected_sentence_the_rest_of_its_message_holds(
         await stage.say("No, the admin is called Maria, not Rosa.")
         await stage.rest()
         (verdict,) = stage.entries(StatementSuperseded)
-        assert verdict.part == ("the admin is called rosa.",)
+        assert verdict.part == ("The admin is called Rosa.",)
         said = next(line for line in stage.lines() if line.seq == verdict.statement)
-        told = f"corrected in part by #{verdict.by}: “the admin is called rosa.”"
+        told = f"corrected in part by #{verdict.by}: “The admin is called Rosa.”"
         assert [one.words for one in Standings(stage.lines()).of(said)] == [told]
         assert told in (await stage.run("/why turn 1"))[1]
         found = (await stage.run("/recall which port is the API on"))[1]
@@ -329,7 +329,7 @@ async def test_of_a_corrected_sentence_the_rest_of_its_message_holds(
         await stage.say("No, the API port is 9000, not 8765.")
         await stage.rest()
         marks = Standings(stage.lines()).of(said)
-        assert [one.part for one in marks] == [verdict.part, ("the api port is 8765.",)]
+        assert [one.part for one in marks] == [verdict.part, ("The API port is 8765.",)]
         shown = (await stage.run("/handoff show"))[1]
         assert "Changed since: Of line" in shown
         assert shown.count("Changed since") == 1
