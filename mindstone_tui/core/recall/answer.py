@@ -121,20 +121,10 @@ def _words(what: str) -> frozenset[str]:
 
 
 @cache
-def _alike() -> dict[str, frozenset[str]]:
-    """Words by each word for the same thing, all as roots."""
-    found: dict[str, frozenset[str]] = {}
-    for line in lists_in(_LISTS)["alike"]:
-        roots = frozenset(root(word) for word in line.split())
-        for each in roots:
-            found[each] = found.get(each, frozenset()) | roots
-    return found
-
-
 def words_like(word: str) -> frozenset[str]:
-    """Other words for the same thing."""
-    lines = (line.split() for line in lists_in(_LISTS)["alike"])
-    return frozenset(each for line in lines if root(word) in map(root, line) for each in line)
+    """Other words for the same thing; the word may be a root already."""
+    lines, meant = (line.split() for line in lists_in(_LISTS)["alike"]), {word, root(word)}
+    return frozenset(each for line in lines if meant & {*map(root, line)} for each in line)
 
 
 def _roots(text: str) -> frozenset[str]:
@@ -151,7 +141,7 @@ def _holds(term: str, roots: Collection[str]) -> float:
     """1 where a word stands there, less where a word for the same thing does."""
     if term in roots or any(_begins_like(term, each) for each in roots):
         return 1.0
-    return 0.6 if not _alike().get(term, frozenset()).isdisjoint(roots) else 0.0
+    return 0.6 if any(root(each) in roots for each in words_like(term)) else 0.0
 
 
 def _begins_like(one: str, other: str) -> bool:

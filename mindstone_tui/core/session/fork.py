@@ -301,20 +301,14 @@ def _work_under_way(history: History, window: Sequence[Line], through: int) -> l
     held = [line for line in known if line.seq not in gone and rewinds.of(line) is None]
     noted = {note.seq for note in recent_notes(held)}
     shown = {line.seq for line in window}
-    for line in judged:
-        if isinstance(line.entry, derived.StatementSuperseded) and line.entry.by in shown:
-            noted.add(line.entry.statement)
+    verdicts = (pair for line in judged for pair in standings.superseded_in(line).items())
+    noted |= {seq for seq, by in verdicts if by in shown}
+    changes = [one for one in proposals_of(reversed(held)).values() if one.corrects]
+    due = {one.seq for one in changes if not one.decision and one.entry.sources[-1] in shown}
     found = [
-        line for line in held if line.seq in noted and isinstance(line.entry, derived.NoteTaken)
-    ]
-    waiting = proposals_of(reversed(held)).values()
-    corrects = {one.seq for one in waiting if one.corrects and not one.decision}
-    found += [
         history.whole(line)
         for line in held
-        if line.seq in corrects
-        and isinstance(line.entry, derived.MemoryProposed)
-        and line.entry.sources[-1] in shown
+        if line.seq in (noted if isinstance(line.entry, derived.NoteTaken) else due)
     ]
     running = list(takewhile(lambda line: not isinstance(line.entry, derived.TaskDone), held))
     first = min(shown, default=0)

@@ -51,7 +51,10 @@ async def test_questions_in_other_peoples_words_are_answered(history: str, home:
     assert len(asked) == len(held)
     async with on_stage(home, model="local/guide") as stage:
         # How many vectors are there when a question comes would else be a matter of luck.
-        await asyncio.to_thread(stage.session.services.recall.embed_within, PATIENCE)
+        recall = stage.session.services.recall
+        await asyncio.to_thread(recall.keep_up)  # what waits for its vector stands in the index
+        await asyncio.to_thread(recall.embed_within, PATIENCE)
+        assert not recall.waiting()
         for question in asked:
             await stage.say(question["question"])
             said = answers(stage)[-1]
