@@ -188,6 +188,13 @@ class SpokenSentence(msgspec.Struct, frozen=True):
         return self.said.passage.seq
 
     @property
+    def is_replaced(self) -> bool:
+        """Whether it is on record that a later line replaces it."""
+        said = self.said.passage
+        gone = (one for words in ranking.corrected_of(said).values() for one in words)
+        return bool(said.superseded) or plain(self.text) in map(plain, gone)
+
+    @property
     def context(self) -> str:
         """Its message, with the question that this answers."""
         return f"{self.said.passage.text} {self.said.asked}"
@@ -303,11 +310,13 @@ def answer(question: str, found: SearchResult, near: Near, rarity: Mapping[str, 
     # Invoice 19 is not a newer invoice 18: what bears another number is another thing.
     named = {word for word in spoken(question) if word.isdigit()}
     ranked = [one for one in ranked if named <= set(spoken(one.context))] or ranked
-    if not ranked:
-        return Extract()
-    best = _in_force(wanted, ranked)
+    # What a later line replaced answers only who asks for what was so before.
+    holding = [one for one in ranked if wanted.before or not one.is_replaced]
+    if not holding:
+        return Extract(sure=False)
+    best = _in_force(wanted, holding)
     if wanted.doubts(best):
-        nearest = max(ranked, key=lambda one: (not asks(one.text), one.own, one.worth))
+        nearest = max(holding, key=lambda one: (not asks(one.text), one.own, one.worth))
         close = nearest.own >= _NEAR and not asks(nearest.text)
         return Extract(phrase(nearest.said, nearest.text) if close else "", sure=False)
     lines = [phrase(best.said, best.text, dated=wanted.when)]
@@ -362,9 +371,7 @@ def _relation(wanted: Wanted, best: SpokenSentence, other: SpokenSentence) -> st
     values = set(_VALUE.findall(other.text))
     differs = bool(values) and values.isdisjoint(_VALUE.findall(best.text)[:1])
     older = other.seq < best.seq and not wanted.before and replaces(best.text, other.text)
-    said = other.said.passage
-    gone = [plain(one) for words in ranking.corrected_of(said).values() for one in words]
-    known = (said.superseded or plain(other.text) in gone) and not wanted.before  # on record
+    known = other.is_replaced and not wanted.before
     return "Before" if known or (older and same and differs) else "Also"
 
 

@@ -130,6 +130,25 @@ async def test_what_was_said_is_never_denied(
     assert (said in answer) == ("submarines" not in asked)
 
 
+@pytest.mark.parametrize(
+    ("said", "corrected"),
+    [
+        ("Please remember that the staging host is harbour-1.", "the staging host is harbour-2"),
+        ("The staging host is harbour-1. Rosa does the review.", "the staging host is harbour-2"),
+    ],
+)
+async def test_what_was_corrected_is_no_answer_to_what_is_so(
+    said: str, corrected: str, home: Path
+) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say(said)
+        await stage.say("The parser is written in Python.")
+        await stage.say(f"No, {corrected}, not harbour-1.")
+        await stage.say("what is the staging host?")
+    first = answers(stage)[-1].partition("\n")[0]
+    assert corrected in first or first.startswith("I found nothing that surely answers that")
+
+
 async def test_who_could_not_look_does_not_say_that_there_is_nothing(home: Path) -> None:
     async with on_stage(home, model="local/guide") as stage:
         await stage.say("Rosa does the review.")
