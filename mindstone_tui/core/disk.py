@@ -381,6 +381,21 @@ def settled(fd: int) -> Iterator[None]:
     yield
 
 
+def take_lock(path: Path, disk: Disk = REAL) -> int | None:
+    """The file with a lock on it, or None when somebody else has that."""
+    try:
+        fd = disk.open(path, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise place_error(path, error) from error
+    try:
+        # The kernel's lock goes with the process: a crash leaves nothing that must be removed.
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
 def place_error(path: Path, error: OSError) -> PlaceError:
     """Say in one sentence why a place cannot be used."""
     remedy = "Set MINDSTONE_HOME to a folder of your own that can be written."

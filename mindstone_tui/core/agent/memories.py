@@ -17,8 +17,7 @@ from mindstone_tui.core.events.narrate_entry import decided
 from mindstone_tui.core.language.replacement import meant_by, replaces
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import plain_words, stopwords, tokens_of
-from mindstone_tui.core.memory import consolidation, notes, proposals
-from mindstone_tui.core.memory.files import digest, head_sections, parse, read_shelf, render
+from mindstone_tui.core.memory import consolidation, files, notes, proposals
 from mindstone_tui.core.memory.notes import Note
 from mindstone_tui.core.memory.proposals import (
     Decision,
@@ -100,12 +99,12 @@ class RecentHistory:
         return changed
 
 
-def waiting_in(places: paths.SessionPlaces) -> list[ProposalState]:
-    """Proposals of a session on disk that wait: nobody has decided about them, no rewind took them
-    back, and their words were not corrected."""
+def waiting_in(agent: paths.AgentPlaces, places: paths.SessionPlaces) -> list[ProposalState]:
+    """Proposals of a session on disk that wait: nobody has decided about them, one still can, and
+    no rewind took them back."""
     kinds = ("memory_proposed", "memory_decided", "statement_superseded", "rewound", "restored")
     with contextlib.suppress(errors.MindstoneError), History(places) as history:
-        return proposals.waiting_among(list(history.newest(kinds, LOOKED_BACK)))
+        return proposals.waiting_among(agent, list(history.newest(kinds, LOOKED_BACK)))
     return []
 
 
@@ -165,14 +164,14 @@ class Memories(msgspec.Struct, dict=True, eq=False):
             self.__dict__.pop(name, None)
         self.cited.clear()
         self.prevented.clear()
-        self._mark_doubted()
+        self.shelf()
         if self.places.notes.exists():  # it is read by people, and tells what holds
             notes.write(self.places, self.notes)
 
     @property
     def waiting(self) -> tuple[ProposalState, ...]:
-        """Proposals that nobody has decided about, and whose words were not corrected since."""
-        return tuple(proposals.waiting(self.proposals.values(), self.past.lines))
+        """Proposals that nobody has decided about, and that can be decided."""
+        return tuple(proposals.waiting(self.agent, self.proposals.values(), self.past.lines))
 
     def take_note(
         self, category: str, text: str, importance: str = "normal", *, by: str = "model"
@@ -195,7 +194,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         A memory is the person's: it is marked, and its change is proposed. What was written; said
         once more, the same words change nothing.
         """
-        kept = read_shelf(self.agent).kept
+        kept = files.read_shelf(self.agent).kept
         every = self.proposals.values()
         made = {one.entry.path for one in every if line.seq in one.entry.sources}
         waiting = [one for one in self.waiting if line.seq not in one.entry.sources]
@@ -232,25 +231,25 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         verdicts = (derived.StatementSuperseded(statement=one.seq, by=by) for one in gone)
         return [self._write(one) for one in verdicts]
 
-    def _mark_doubted(self) -> None:
-        """Mark the memories that a waiting correction of this session changes, and no others."""
+    def shelf(self) -> files.Shelf:
+        """The agent's memories; a waiting correction of this session marks the one it changes.
+
+        Whoever else marked it before, or took that back, does not decide what holds here.
+        """
         own = f"{self.places.key}#"
-        doubts = {
-            one.entry.path: f"{own}{one.entry.sources[-1]}"
-            for one in self.waiting
-            if one.corrects
-            and proposals.same_words(
-                proposals.current_text(self.agent, one.entry.path), one.entry.before
-            )
-        }
-        for one in read_shelf(self.agent).memories:
+        waiting = [one.entry for one in self.waiting if one.corrects]
+        doubts = {one.path: f"{own}{one.sources[-1]}" for one in waiting}
+        shelf = files.read_shelf(self.agent)
+        for one in shelf.memories:
             mark, known = doubts.get(f"memory/{one.file}", ""), one.memory.doubted
             if mark != known and (not known or known.startswith(own)):
                 proposals.doubt(self.agent, one.file, mark)
+                shelf = files.read_shelf(self.agent)
+        return shelf
 
     def head_sections(self) -> tuple[tuple[window.Section, ...], tuple[str, ...]]:
         """What memory and notes add to the head of the prompt, and what does not fit."""
-        shelf, context = read_shelf(self.agent), self._context
+        shelf, context = self.shelf(), self._context
         settings, share = context.settings.memory, context.share("system_prompt", context.target)
         rooms = msgspec.structs.replace(
             settings,
@@ -260,14 +259,14 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         # What became a memory is told as one, and changes with it, in whichever session.
         kept = [one.body for one in self.proposals.values() if one.decision == "approved"]
         told = tuple(one for one in self.notes if not any(one.text in body for body in kept))
-        return head_sections(shelf, told, rooms, context.count)
+        return files.head_sections(shelf, told, rooms, context.count)
 
     def digest(self, likeness: Mapping[str, float], room: int) -> derived.MemoryDigested | None:
         """The memories that bear on a turn, as the block for the end of its prompts."""
         nonce = fresh_nonce()
         count = self._context.count
         inside = room - count(as_data("", origin="memory", nonce=nonce)) - count(DIGEST)
-        found = digest(read_shelf(self.agent), likeness, max(inside, 0), count, self.clock())
+        found = files.digest(self.shelf(), likeness, max(inside, 0), count, self.clock())
         if not found.text:
             return None
         text = f"{DIGEST}\n{as_data(found.text, origin='memory', nonce=nonce)}"
@@ -282,7 +281,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         used = []
         asked = telling_words(question)
         said = telling_words(answer)
-        for one in read_shelf(self.agent).live:
+        for one in files.read_shelf(self.agent).live:
             shared = (telling_words(f"{one.memory.name} {one.memory.body}") & said) - asked
             if one.file in digested.files and (one.file in answer or len(shared) >= _ECHOED):
                 credit(self.agent, one.file, now=stamp(self.clock()))
@@ -292,7 +291,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
 
     def note_prevented(self, name: str) -> str:
         """A person says that a memory kept a mistake from happening again."""
-        live = read_shelf(self.agent).live
+        live = files.read_shelf(self.agent).live
         known = {one.memory.name.casefold(): one for one in live} | {one.file: one for one in live}
         if (found := known.get(name.casefold())) is None:
             raise errors.ContinuityError(f"There is no memory {name}.", "/memory lists them.")
@@ -363,7 +362,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
 
     def knows(self, text: str) -> bool:
         """Whether a memory says this, or a person was asked about it here, whatever they said."""
-        remembered = (one.memory.body for one in read_shelf(self.agent).live)
+        remembered = (one.memory.body for one in files.read_shelf(self.agent).live)
         answers = (line.entry for line in self.past.lines)
         not_kept = (one.words for one in answers if isinstance(one, derived.OfferAnswered))
         known = (*remembered, *(one.body for one in self.proposals.values()), *not_kept)
@@ -410,7 +409,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         self._check_undecided(standing, decision, before=line.seq)
         proposals.apply(self.agent, standing.entry, entry)
         self.proposals[proposal] = known
-        self._mark_doubted()
+        self.shelf()
         if decision != "approved":
             asked = [n for n in self.notes if (n.by, n.category) == ("person", "learnings")]
             self._drop([note for note in asked if note.text in standing.body], line.seq)
@@ -440,7 +439,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
     ) -> AsyncIterator[consolidation.Review]:
         """Review history after `since`; each piece is recorded before the next is read."""
         reviewer = consolidation.Reviewer(count=self._context.count, ask=ask, budget=budget)
-        shelf = read_shelf(self.agent)
+        shelf = files.read_shelf(self.agent)
         corrected = [one.entry.sources for one in self.proposals.values() if one.corrects]
         with self._context.transcript.history() as history:
             read = window_view.reader(history)
@@ -474,7 +473,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         """Propose one file for memories that say the same, and a shorter one for what repeats."""
         waiting = {one.entry.path for one in self.waiting}
         lines = []
-        for merge in consolidation.merges(read_shelf(self.agent), self._context.count):
+        for merge in consolidation.merges(files.read_shelf(self.agent), self._context.count):
             path = f"memory/{merge.files[0]}"
             if path in waiting:
                 continue
@@ -483,7 +482,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
                 path,
                 merge.text,
                 proposal=self._next_name,
-                sources=parse(merge.text).sources,
+                sources=files.parse(merge.text).sources,
                 by="consolidation",
                 why=merge.why,
             )
@@ -495,10 +494,10 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         standing = self.proposals.get(proposal)
         after = standing.entry.after if standing is not None else ""
         if after and standing is not None and standing.entry.path.startswith("memory/"):
-            old = parse(after)
+            old = files.parse(after)
             quoted = " " in old.name and old.name.rstrip("…").casefold() in old.body.casefold()
             name = one_line(text, _NAME_LENGTH) if quoted else old.name
-            text = render(msgspec.structs.replace(old, name=name, body=text))
+            text = files.render(msgspec.structs.replace(old, name=name, body=text))
         return self.decide(proposal, "edited", by="person", after=text)
 
     def _write(self, entry: Entry) -> Line:

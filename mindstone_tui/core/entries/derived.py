@@ -21,7 +21,7 @@ Corrected = dict[int, tuple[str, ...]]
 def replaced_in_words(
     by: int | None, corrected: Corrected, *, here: bool = False, sign: str = "#"
 ) -> list[str]:
-    """`superseded by #12`, or `corrected in part by #12: “the admin is called rosa.”`."""
+    """`superseded by #12`, or `corrected in part by #12: “The admin is called Rosa.”`."""
     where = HERE if here else ""
     if by is not None:
         return [f"superseded by {sign}{by}{where}"]
@@ -211,7 +211,8 @@ class StatementSuperseded(Entry):
     by: int
     """The line that holds instead."""
     words: tuple[str, ...] = ()
-    """The sentences of it that are meant, in lower case; none where they were not looked for."""
+    """The sentences of it that are meant, as they were said (in older transcripts in lower case);
+    none where they were not looked for."""
     partly: bool = False
     """The line says more than these, which still holds."""
 

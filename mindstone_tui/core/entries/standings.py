@@ -111,7 +111,7 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
     """Where it comes from: the session of a copy, the program and the file of an import."""
     part: tuple[str, ...] = ()
-    """The sentences that were corrected, in lower case; the rest holds."""
+    """The sentences that were corrected; the rest holds."""
 
     @property
     def words(self) -> str:

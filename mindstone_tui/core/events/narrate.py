@@ -251,7 +251,7 @@ def _of_turn(event: ev.TurnEvent) -> EventLine:
         case ev.MessageQueued(text=text):
             return EventLine(sign="…", text=f"Queued: {text}")
         case ev.MessageWithdrawn(text=text) if text:
-            told = f"Not sent, for the turn before it was stopped: {one_line(text, 200)}"
+            told = f"Not sent, taken back before its turn began: {one_line(text, 200)}"
             return EventLine(sign="↩", text=told, tone="warning")
         case ev.MessageWithdrawn():
             return EventLine(sign="↩", text="Queued message withdrawn")
@@ -259,9 +259,9 @@ def _of_turn(event: ev.TurnEvent) -> EventLine:
             return EventLine(sign="❯", text=text, detail="sent while the turn was running")
         case ev.TurnEnded(ending="done"):
             return EventLine(sign="✓", text="Turn finished", detail=turn_cost(event), tone="good")
-        case ev.TurnEnded(ending="interrupted", why=why, remedy=remedy, how=how):
+        case ev.TurnEnded(turn=turn, ending="interrupted", why=why, remedy=remedy, how=how):
             text = f"Interrupted ({how})" if how else "Interrupted"
-            kept = remedy or "what was said so far is kept"
+            kept = remedy or ("what was said so far is kept" if turn else "no turn had begun")
             more = (why,) if why else ()
             return EventLine(sign="■", text=text, detail=kept, tone="warning", more=more)
         case ev.TurnEnded(why=why) if why.startswith(_NOT_SAVED):

@@ -142,9 +142,9 @@ class MemoryFeature(Feature):
 
     def _waiting_elsewhere(self) -> dict[str, list[ProposalState]]:
         """What waits in the agent's other sessions; reads the end of each, so off the loop."""
-        own = self.session.key
+        own, agent = self.session.key, self.memories.agent
         others = [one for one in self.session.home.sessions() if one.key.agent == own.agent]
-        found = {str(one.key): waiting_in(one) for one in others if one.key != own}
+        found = {str(one.key): waiting_in(agent, one) for one in others if one.key != own}
         return {key: waiting for key, waiting in sorted(found.items()) if waiting}
 
     async def _note(self, arguments: NoteArguments, context: ToolContext) -> ToolResult:
@@ -307,7 +307,7 @@ class MemoryFeature(Feature):
 def _shelf(
     memories: Memories, name: str, elsewhere: Mapping[str, Sequence[ProposalState]]
 ) -> CommandPrinted:
-    shelf = files.read_shelf(memories.agent)
+    shelf = memories.shelf()
     asked = name.removeprefix("memory/").casefold()
     chosen = [one for one in shelf.kept if asked in f"{one.memory.name}\n{one.file}".casefold()]
     rows = [
@@ -345,9 +345,10 @@ def _each_once(
     said = [one.memory.body for one in shelf.live]
     found: list[tuple[str, ProposalState]] = []
     for key, one in ((key, one) for key, each in waiting.items() for one in each):
-        words = one.body
-        # One that changes a memory says so itself.
-        if one.entry.before or not any(consolidation.say_the_same(words, known) for known in said):
+        words = f"{one.entry.path}\n{one.body}" if one.entry.before else one.body
+        # One that changes a memory says so itself; a fork proposes the same change.
+        same = str.__eq__ if one.entry.before else consolidation.say_the_same
+        if not any(same(words, known) for known in said):
             said.append(words)
             found.append((key, one))
     return found

@@ -11,13 +11,7 @@ import msgspec
 
 from mindstone_tui.core import entries, errors, patterns, tokens
 from mindstone_tui.core.agent.context import vacancy_beside
-from mindstone_tui.core.entries import conversation, standings
-from mindstone_tui.core.entries.derived import (
-    RecallDropped,
-    RecallInjected,
-    RecallUsed,
-    StatementSuperseded,
-)
+from mindstone_tui.core.entries import conversation, derived, standings
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.recall import inject, passages, ranking
@@ -27,6 +21,8 @@ from mindstone_tui.core.text import one_line
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, bounded
 from mindstone_tui.core.tools.history import (
     ANSWER,
+    NEAREST,
+    NO_MATCH,
     ReadEntryArguments,
     RecallArguments,
     read_entry_tool,
@@ -92,7 +88,7 @@ class RecallFeature(Feature):
         """Search history, and read an entry of it whole."""
         return (recall_tool(self._recall), read_entry_tool(self._read_entry))
 
-    async def bring(self, text: str, share: int, taken: int) -> RecallInjected | None:
+    async def bring(self, text: str, share: int, taken: int) -> derived.RecallInjected | None:
         """The passages worth bringing back for a message; None when nothing is good enough."""
         room = max(int(share / tokens.UNCALIBRATED) - _DELIMITERS - taken, 0)
         vacancy = vacancy_beside(self.context.window.fold, room, self.context.count)
@@ -108,10 +104,10 @@ class RecallFeature(Feature):
         with contextlib.suppress(errors.RecallError):
             await asyncio.to_thread(recall.keep_up)
         recalled = next(
-            (each for each in turn.lines if isinstance(each.entry, RecallInjected)), None
+            (each for each in turn.lines if isinstance(each.entry, derived.RecallInjected)), None
         )
         injected = history.whole(recalled).entry if recalled is not None else None
-        if isinstance(injected, RecallInjected) and turn.answer:
+        if isinstance(injected, derived.RecallInjected) and turn.answer:
             with contextlib.suppress(errors.RecallError):
                 used = await asyncio.to_thread(
                     recall.note_use, injected, injected.query, turn.answer
@@ -119,7 +115,7 @@ class RecallFeature(Feature):
                 if used.used:
                     self.context.window.record(used)
         if recalled is None and recall.silent:
-            self.context.window.record(RecallUsed(silent=recall.silent))
+            self.context.window.record(derived.RecallUsed(silent=recall.silent))
         if verdicts := await self._verdicts(turn.lines):
             for verdict in verdicts:
                 self.context.window.record(verdict)
@@ -129,7 +125,7 @@ class RecallFeature(Feature):
             return ()
         return (Noticed(message=f"Recall does not work: {self.failed}", level="warning"),)
 
-    async def _verdicts(self, lines: Sequence[entries.Line]) -> list[StatementSuperseded]:
+    async def _verdicts(self, lines: Sequence[entries.Line]) -> list[derived.StatementSuperseded]:
         """What holds no longer and nobody wrote down: said in a turn, or judged for a recall."""
         recall, history = self.session.recall, self.session.history
         rewinds = rewinds_of(history)
@@ -170,11 +166,11 @@ class RecallFeature(Feature):
             memories=True,
         )
         if not found.hits:
-            return ToolResult(text="Nothing in history matches.", finding="nothing found")
-        line = await self.session.recall.answer(arguments.query, asking)
+            return ToolResult(text=NO_MATCH, finding="nothing found")
+        said = await self.session.recall.answer(arguments.query, asking)
         origin = self.session.sources.origin
         rendered = (inject.render(hit, origin=origin, whole=True) for hit in found.hits)
-        answer = (f"{ANSWER}{line}",) if line else ()
+        answer = (f"{ANSWER if said.sure else NEAREST}{said.text}",) if said.text else ()
         text, full = bounded("\n\n".join((*answer, *rendered)), context)
         return ToolResult(
             text=text,
@@ -227,7 +223,7 @@ class RecallFeature(Feature):
                     _row(at, hit, self.session.sources.origin)
                     for at, hit in enumerate(found.hits, 1)
                 )
-                or "Nothing in history matches.",
+                or NO_MATCH,
             )
 
 
@@ -266,7 +262,7 @@ def _why(hit: ranking.Hit) -> CommandPrinted:
 
 
 def _drop(services: SessionServices, source: _Source) -> CommandPrinted:
-    entry = RecallDropped(from_session=source.session, entry=source.entry)
+    entry = derived.RecallDropped(from_session=source.session, entry=source.entry)
     services.context.window.record(entry, services.context.transcript.last_turn)
     services.recall.drop(source.session, source.entry)
     return CommandPrinted(command="recall", text=f"{source.name} is not recalled here any more.")
@@ -294,11 +290,11 @@ def why_recalled(services: SessionServices) -> CommandPrinted:
         for line in history.newest(["recall_injected", "recall_used"], history.head.seq + 1):
             if line.turn != turn:
                 break
-            if isinstance(line.entry, RecallInjected):
+            if isinstance(line.entry, derived.RecallInjected):
                 brought = ", ".join(
                     f"#{one.seq}" if one.seq >= 0 else one.entry for one in line.entry.passages
                 )
-            elif isinstance(line.entry, RecallUsed):
+            elif isinstance(line.entry, derived.RecallUsed):
                 silent = silent or line.entry.silent
     if brought:
         text = f"Turn {turn}: recall brought back {brought}. /recall why ID explains one."

@@ -80,23 +80,28 @@ def replaces(later: str, earlier: str) -> bool:
 
 
 def replaced_in(later: str, earlier: str) -> list[str]:
-    """The sentences of what was said earlier that hold no more, in lower case."""
-    old = [one for one in _sentences(earlier) if _states(one)]
-    new = list(_sentences(later))
+    """The sentences of what was said earlier that hold no more, as they were said."""
+    old = [(said, one) for said, one in _stated(earlier) if _states(one)]
+    new = [one for _, one in _stated(later)]
     if not old or not new or _UNSURE.search(" ".join(new)):
         return []
     pairs = [(one, following, not at) for at, (one, following) in enumerate(pairwise([*new, ""]))]
     return [
-        each
-        for each in old
+        said
+        for said, each in old
         if any(_replaces(one, following, each, first=first) for one, following, first in pairs)
     ]
 
 
 def says_more(text: str, gone: Collection[str]) -> bool:
     """Whether a text says something beside the sentences that hold no more, small talk apart."""
-    said = (part.lower() for part in sentences.parts_of(text.replace("’", "'")))
-    return any(one not in gone and intent.intent_of(one) != "nothing" for one in said)
+    known, said = {*map(plain, gone)}, map(plain, sentences.parts_of(text))
+    return any(one not in known and intent.intent_of(one) != "nothing" for one in said)
+
+
+def plain(sentence: str) -> str:
+    """A sentence to be compared: in lower case, with one kind of apostrophe."""
+    return sentence.replace("’", "'").lower()
 
 
 def meant_by(later: str, earlier: Sequence[str]) -> set[int]:
@@ -105,7 +110,8 @@ def meant_by(later: str, earlier: Sequence[str]) -> set[int]:
     Where it could mean one of several things, such as the timeout of the frontend or that of the
     backend, and does not tell which, none of them.
     """
-    found = {at: gone for at, text in enumerate(earlier) if (gone := replaced_in(later, text))}
+    every_gone = ([plain(one) for one in replaced_in(later, text)] for text in earlier)
+    found = {at: gone for at, gone in enumerate(every_gone) if gone}
     if any(each.search(later.lower()) for each in (*_DENIED, _OF_NO_USE, _NO_MORE)):
         return {*found}  # it says which
     every = [one for gone in found.values() for one in gone]
@@ -130,11 +136,11 @@ def _states(sentence: str) -> bool:
     return bool(told or _words(sentence).values or content.parts(sentence).value)
 
 
-def _sentences(text: str) -> Iterator[str]:
-    """What a text states, in lower case with one kind of apostrophe; questions state nothing."""
-    for part in sentences.parts_of(text[:_READ].replace("’", "'")):
-        if not part.rstrip(" )\"'!.").endswith(("?", "？", "؟")):
-            yield part.lower()
+def _stated(text: str) -> Iterator[tuple[str, str]]:
+    """What a text states, as it was said and to be compared; questions state nothing."""
+    for part in sentences.parts_of(text[:_READ]):
+        if not part.rstrip(" )\"'’!.").endswith(("?", "？", "؟")):
+            yield part, plain(part)
 
 
 def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bool:

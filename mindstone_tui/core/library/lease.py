@@ -6,7 +6,6 @@ and whatever it still tries to write is refused.
 """
 
 import contextlib
-import fcntl
 import os
 import secrets
 import threading
@@ -16,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.disk import REAL, ensure_folder, place_error, read_regular
+from mindstone_tui.core.disk import ensure_folder, read_regular, take_lock
 from mindstone_tui.core.errors import EntryNotSaved, HistoryAway, MindstoneError, SessionBusy
 from mindstone_tui.core.paths import SessionKey, SessionPlaces
 from mindstone_tui.core.transcript import Transcript
@@ -126,21 +125,6 @@ class Lease:
     def close(self) -> None:
         """Let others have it, and never take it again."""
         self.give_back()
-
-
-def take_lock(path: Path) -> int | None:
-    """The file with a lock on it, or None when somebody else has that."""
-    try:
-        fd = REAL.open(path, os.O_RDWR | os.O_CREAT)
-    except OSError as error:
-        raise place_error(path, error) from error
-    try:
-        # The kernel's lock goes with the process: a crash leaves nothing that must be removed.
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    return fd
 
 
 @contextlib.contextmanager

@@ -272,7 +272,7 @@ def waiting_in(home: paths.Places, places: paths.SessionPlaces) -> list[OpenQues
         folder = begun_in(history)
         asked = standings.still_open(lines)
         left = left_waiting(history.turn(asked[-1].turn)) if asked else None
-    found += [*_proposed(session, every), *_offered(session, lines)]
+    found += [*_proposed(home, session, every), *_offered(session, lines)]
     found += _untrusted(home, session, every[::-1])
     if asked:
         lease = Lease(places)
@@ -309,8 +309,9 @@ class WaitingRoom:
                 found += waits
                 if not waits:
                     self._quiet[each.transcript] = stamp
-        # Many sessions work in one folder, which is trusted once for all of them.
-        once = {one.key: one for one in found}
+        # Many sessions work in one folder, which is trusted once for all of them; a fork proposes
+        # the same change of a memory as what it was forked from.
+        once = {one.shown if one.kind == "memory" else one.key: one for one in found}
         return self._numbered(sorted(once.values(), key=lambda one: one.since), all_=not newest)
 
     def _numbered(self, found: list[OpenQuestion], *, all_: bool) -> list[OpenQuestion]:
@@ -332,8 +333,9 @@ class WaitingRoom:
         return [msgspec.structs.replace(one, number=numbers[one.key]) for one in found]
 
 
-def _proposed(session: str, lines: Sequence[Line]) -> list[OpenQuestion]:
-    waiting = {one.seq: one.entry for one in proposals.waiting_among(lines)}
+def _proposed(home: paths.Places, session: str, lines: Sequence[Line]) -> list[OpenQuestion]:
+    agent = home.agent(paths.SessionKey.parse(session).agent)
+    waiting = {one.seq: one.entry for one in proposals.waiting_among(agent, lines)}
     return [
         _proposal(
             session,

@@ -326,7 +326,7 @@ def decide(
         return _undo(places, standing, by)
     text = after if decision == "edited" else entry.after
     _check(entry.path, text)
-    if not same_words(current_text(places, entry.path), entry.before):
+    if not is_current(places, entry):
         raise ContinuityError(
             f"The proposal {entry.proposal} is stale: {entry.path} changed since it was made.",
             "Propose it again, against the file as it is now.",
@@ -399,23 +399,32 @@ def holds(
     return rewinds.of(line) is None
 
 
-def waiting(found: Iterable[ProposalState], lines: Iterable[entries.Line]) -> list[ProposalState]:
-    """Those that nobody has decided about, and whose words were not corrected since."""
+def waiting(
+    places: AgentPlaces, found: Iterable[ProposalState], lines: Iterable[entries.Line]
+) -> list[ProposalState]:
+    """Those that nobody has decided about, and that can be decided: their words were not corrected
+    since, and the file that they change is as they found it."""
     judged = [line.entry for line in lines if isinstance(line.entry, StatementSuperseded)]
 
-    def is_corrected(one: ProposalState) -> bool:
+    def can_be_decided(one: ProposalState) -> bool:
         sources = one.entry.sources
         gone = {word for each in judged if each.statement in sources for word in each.words}
-        return bool(gone) and not says_more(one.body, gone)
+        corrected = bool(gone) and not says_more(one.body, gone)
+        return not corrected and is_current(places, one.entry)
 
-    return [one for one in found if not one.decision and not is_corrected(one)]
+    return [one for one in found if not one.decision and can_be_decided(one)]
 
 
-def waiting_among(read: Sequence[entries.Line]) -> list[ProposalState]:
+def is_current(places: AgentPlaces, entry: MemoryProposed) -> bool:
+    """Whether the file that a proposal changes says what it said when that was made."""
+    return same_words(current_text(places, entry.path), entry.before)
+
+
+def waiting_among(places: AgentPlaces, read: Sequence[entries.Line]) -> list[ProposalState]:
     """Those of lines, the newest first, that wait and were not rewound."""
     rewinds = standings.Rewinds(read)
     lines = [line for line in read if holds(line, rewinds)]
-    return waiting(proposals_of(reversed(lines)).values(), lines)
+    return waiting(places, proposals_of(reversed(lines)).values(), lines)
 
 
 def _check(path: str, text: str) -> None:

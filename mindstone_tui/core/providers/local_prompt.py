@@ -15,6 +15,7 @@ import msgspec
 
 from mindstone_tui.core import bounded_json, patterns, values
 from mindstone_tui.core.entries import Message, Part, Request, ToolSchema
+from mindstone_tui.core.language.intent import only_asks
 from mindstone_tui.core.language.lists import expression
 from mindstone_tui.core.providers import base, dialect
 from mindstone_tui.core.providers.guide import provider as guide
@@ -208,7 +209,7 @@ def _said_before(messages: Sequence[Message]) -> Iterator[str]:
         text = guide.text_of(message)
         if text.startswith(_NOTES):
             yield text.removeprefix(_NOTES).rpartition(_ASKED)[0]
-        elif not guide.is_asking(text):
+        elif not only_asks(text):
             yield text
 
 
@@ -276,7 +277,7 @@ def _call_text(function: dict[str, Any]) -> str:
 
 def _with_notes(question: Message, block: str, most: int) -> Message:
     """The question behind what was recalled for it, the best note nearest to it."""
-    notes = [passage.text[:_LONGEST_NOTE] for passage in guide.passages(block)[:most]]
+    notes = [passage[:_LONGEST_NOTE] for passage in guide.passages(block)[:most]]
     if not notes:
         return question
     shown = "\n".join(f"- {' '.join(note.split())}" for note in notes)

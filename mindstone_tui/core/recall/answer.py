@@ -17,14 +17,13 @@ import msgspec
 
 from mindstone_tui.core.language.intent import only_asks
 from mindstone_tui.core.language.lists import expression, lists_in, pattern_beside
-from mindstone_tui.core.language.replacement import replaces
+from mindstone_tui.core.language.replacement import plain, replaces
 from mindstone_tui.core.language.sentences import parts_of, shortened
 from mindstone_tui.core.language.words import plain_words, root, stopwords
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall import passages, ranking, speak
 from mindstone_tui.core.recall.index import SearchResult
 
-NOTHING: Final = "Nothing was said about that."
 Near = Callable[[passages.Passage], Sequence[passages.Passage]]
 """A message with those around it, in order."""
 
@@ -43,7 +42,11 @@ _VALUES: Final = frozenset({"colour", "time", "duration", "price", "number", "fi
 _STEPS: Final = (0.4, 1.0, 0.75, 0.55, 0.45)
 """Shares of a hit's score for the message before it, itself, and those after it."""
 _MARK: Final = "†"
-_OWN: Final = pattern_of(rf"[(,]\s?line \d+{_MARK}?(?: of [^)]+)?\)|\A{re.escape(NOTHING)}")
+_OWN: Final = pattern_of(
+    rf"[(,]\s?line \d+{_MARK}?(?: of [^)]+)?\)"
+    r"|\A(?:Nothing was said about that|I found nothing (?:about that in|that surely answers))\b"
+)
+"""What the guide says, with a source or for want of one."""
 _ASKING: Final = pattern_beside(__file__, "asking", re.IGNORECASE | re.DOTALL)
 _LONGEST_QUESTION: Final = 300
 _APOSTROPHE: Final = pattern_of(r"['’]s?\b")
@@ -118,20 +121,10 @@ def _words(what: str) -> frozenset[str]:
 
 
 @cache
-def _alike() -> dict[str, frozenset[str]]:
-    """Words by each word for the same thing, all as roots."""
-    found: dict[str, frozenset[str]] = {}
-    for line in lists_in(_LISTS)["alike"]:
-        roots = frozenset(root(word) for word in line.split())
-        for each in roots:
-            found[each] = found.get(each, frozenset()) | roots
-    return found
-
-
 def words_like(word: str) -> frozenset[str]:
-    """Other words for the same thing."""
-    lines = (line.split() for line in lists_in(_LISTS)["alike"])
-    return frozenset(each for line in lines if root(word) in map(root, line) for each in line)
+    """Other words for the same thing; the word may be a root already."""
+    lines, meant = (line.split() for line in lists_in(_LISTS)["alike"]), {word, root(word)}
+    return frozenset(each for line in lines if meant & {*map(root, line)} for each in line)
 
 
 def _roots(text: str) -> frozenset[str]:
@@ -148,7 +141,7 @@ def _holds(term: str, roots: Collection[str]) -> float:
     """1 where a word stands there, less where a word for the same thing does."""
     if term in roots or any(_begins_like(term, each) for each in roots):
         return 1.0
-    return 0.6 if not _alike().get(term, frozenset()).isdisjoint(roots) else 0.0
+    return 0.6 if any(root(each) in roots for each in words_like(term)) else 0.0
 
 
 def _begins_like(one: str, other: str) -> bool:
@@ -193,6 +186,13 @@ class SpokenSentence(msgspec.Struct, frozen=True):
     def seq(self) -> int:
         """Where it stands."""
         return self.said.passage.seq
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether it is on record that a later line replaces it."""
+        said = self.said.passage
+        gone = (one for words in ranking.corrected_of(said).values() for one in words)
+        return bool(said.superseded) or plain(self.text) in map(plain, gone)
 
     @property
     def context(self) -> str:
@@ -283,31 +283,46 @@ _VERY_SURE: Final = 1.8
 _LEAST_HELD: Final = 0.4
 _MISSING: Final = 0.2
 _MISSING_THOUGH_SURE: Final = 0.28
+_NEAR: Final = 0.5
+"""Share of what was asked about that makes a sentence worth showing though it is doubted."""
 _CLOSE_BEHIND: Final = 0.4
 _IN_ONE_THREAD: Final = 4
 """Turns within which a short yes answers what was said before it."""
 
 
-def answer(question: str, found: SearchResult, near: Near, rarity: Mapping[str, float]) -> str:
-    """One line with its source, and one more where there is a rival; empty for nothing."""
+class Extract(msgspec.Struct, frozen=True):
+    """What history says to a question, with its source."""
+
+    text: str = ""
+    """A line, and one more where there is a rival; empty for nothing."""
+    sure: bool = True
+    """Whether it answers; else it only comes nearest to what was asked about."""
+
+
+def answer(question: str, found: SearchResult, near: Near, rarity: Mapping[str, float]) -> Extract:
+    """The sentence that answers; where none surely does, the one that comes near."""
     others = found.judged.reason == speak.ABOUT_OTHERS
     wanted = Wanted(question, rarity, 1.0 if others else found.judged.strength)
     said = _around(found, near)
     if wanted.only_names({one.passage.speaker for one in said}):
-        return ""
+        return Extract()
     ranked = sorted(_sentences(wanted, said), key=lambda one: -one.worth)
     # Invoice 19 is not a newer invoice 18: what bears another number is another thing.
     named = {word for word in spoken(question) if word.isdigit()}
     ranked = [one for one in ranked if named <= set(spoken(one.context))] or ranked
-    if not ranked:
-        return ""
-    best = _in_force(wanted, ranked)
+    # What a later line replaced answers only who asks for what was so before.
+    holding = [one for one in ranked if wanted.before or not one.is_replaced]
+    if not holding:
+        return Extract(sure=False)
+    best = _in_force(wanted, holding)
     if wanted.doubts(best):
-        return ""
+        nearest = max(holding, key=lambda one: (not asks(one.text), one.own, one.worth))
+        close = nearest.own >= _NEAR and not asks(nearest.text)
+        return Extract(phrase(nearest.said, nearest.text) if close else "", sure=False)
     lines = [phrase(best.said, best.text, dated=wanted.when)]
     if other := _rival(wanted, best, ranked):
         lines.append(f"{_relation(wanted, best, other)}: {phrase(other.said, other.text)}")
-    return "\n".join(lines)
+    return Extract("\n".join(lines))
 
 
 def _rival(
@@ -356,9 +371,7 @@ def _relation(wanted: Wanted, best: SpokenSentence, other: SpokenSentence) -> st
     values = set(_VALUE.findall(other.text))
     differs = bool(values) and values.isdisjoint(_VALUE.findall(best.text)[:1])
     older = other.seq < best.seq and not wanted.before and replaces(best.text, other.text)
-    said = other.said.passage
-    gone = [one for words in ranking.corrected_of(said).values() for one in words]
-    known = (said.superseded or other.text.lower() in gone) and not wanted.before  # on record
+    known = other.is_replaced and not wanted.before
     return "Before" if known or (older and same and differs) else "Also"
 
 

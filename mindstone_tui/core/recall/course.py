@@ -68,14 +68,17 @@ def answer_of_course(question: str, history: Sequence[Passage], today: date) -> 
         if not span:
             return quoted and f"Lately: {quoted}"
         started = _spoken_day(span[0])
-        return f"Since {started}: {quoted}" if quoted else f"Nothing was said since {started}."
+        if not quoted:
+            return f"I found nothing that was said to change since {started}."
+        return f"Since {started}: {quoted}"
     if means("open", question):
         return _open(talk)
     if span is None:
         return ""
-    quoted = _listed([one for one in talk if span[0] <= days.get(one.seq, date.min) <= span[1]])
+    then = [one for one in talk if span[0] <= days.get(one.seq, date.min) <= span[1]]
     named = " to ".join(dict.fromkeys(map(_spoken_day, span)))
-    return f"{named}: {quoted}" if quoted else f"Nothing was said on {named}."
+    quoted = _listed(then) or _quoted(then[-_QUOTED:], _BRIEF)
+    return f"{named}: {quoted}" if quoted else f"I found nothing that was said on {named}."
 
 
 def span_of(question: str, days: Collection[date], today: date) -> tuple[date, date] | None:
@@ -119,7 +122,11 @@ def _end(question: str, talk: Sequence[Passage]) -> str:
     mine = named or asked
     last = found is not None and re.search(r"\b(?:last|end)\b", found[0], re.IGNORECASE)
     picked = mine[:-3:-1] if last else mine[:2]
-    return " · ".join(f"{who(one)}{brief(one.text, 90)} {source(one)}" for one in picked)
+    return _quoted(picked, 90)
+
+
+def _quoted(talk: Sequence[Passage], longest: int) -> str:
+    return " · ".join(f"{who(one)}{brief(one.text, longest)} {source(one)}" for one in talk)
 
 
 def _open(talk: Sequence[Passage]) -> str:

@@ -32,6 +32,7 @@ from mindstone_tui.core.entries.window import (
 )
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
 from mindstone_tui.core.memory.notes import recent_notes
+from mindstone_tui.core.memory.proposals import proposals_of
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History, Transcript, history_store
@@ -42,8 +43,8 @@ _BEFORE_COPIES: Final = 2
 """Lines of a fork before the first that it copies: where it comes from, and its model."""
 _WORK: Final = (derived.TaskStarted, derived.TodoChanged, derived.PlanChanged)
 _AROUND: Final = (
-    *(derived.NoteTaken, derived.StatementSuperseded, derived.MemoryDecided, derived.OfferAnswered),
-    *(Rewound, Restored),
+    *(derived.NoteTaken, derived.StatementSuperseded, derived.OfferAnswered, Rewound, Restored),
+    *(derived.MemoryProposed, derived.MemoryDecided),
 )
 _SHOWN_OF_HASH: Final = 12
 
@@ -144,8 +145,9 @@ def _with_verdicts(history: History, lines: Sequence[Line]) -> list[Line]:
 def _copies(lines: Sequence[Line]) -> Iterator[Draft]:
     """Lines of the parent as the fork writes them: each names the one it came from.
 
-    A verdict is the fork's own: it names lines by their numbers, which are others there. What was
-    answered before is no proposal or offer of the fork's.
+    A verdict is the fork's own, and so is the change of a memory that follows from one: they name
+    lines by their numbers, which are others there. What was answered before is no proposal or offer
+    of the fork's.
     """
     placed = {line.seq: at for at, line in enumerate(lines, _BEFORE_COPIES)}
     for line in lines:
@@ -154,6 +156,10 @@ def _copies(lines: Sequence[Line]) -> Iterator[Draft]:
         if isinstance(entry, derived.StatementSuperseded):
             old, new = placed[entry.statement], placed[entry.by]
             entry, parent = msgspec.structs.replace(entry, statement=old, by=new), ""
+        elif isinstance(entry, derived.MemoryProposed):
+            made, by, parent = f"m{placed[line.seq]}", placed[entry.sources[-1]], ""
+            why, who = f"corrected in line {by}", f"{derived.BY_CORRECTION}{by}"
+            entry = msgspec.structs.replace(entry, proposal=made, sources=(by,), by=who, why=why)
         elif isinstance(entry, derived.MemoryDecided):
             entry = msgspec.structs.replace(entry, proposal=f"{line.session} {entry.proposal}")
         elif isinstance(entry, derived.OfferAnswered):
@@ -282,7 +288,8 @@ def _story_of(history: History, window: Sequence[Line]) -> list[Line]:
 def _work_under_way(history: History, window: Sequence[Line], through: int) -> list[Line]:
     """What the head of the prompts said at a line: the task, its list and plan, and the notes.
 
-    A note that something in the window corrected comes along: the fork may take that back.
+    A note that something in the window corrected comes along: the fork may take that back. So does
+    what that would change in a memory: the correction stands in the fork as well.
     """
     kinds = {kind.__struct_config__.tag: kind for kind in (*_WORK, derived.TaskDone, *_AROUND)}
     newest = history.newest([str(tag) for tag in kinds], history.head.seq + 1)
@@ -294,11 +301,14 @@ def _work_under_way(history: History, window: Sequence[Line], through: int) -> l
     held = [line for line in known if line.seq not in gone and rewinds.of(line) is None]
     noted = {note.seq for note in recent_notes(held)}
     shown = {line.seq for line in window}
-    for line in judged:
-        if isinstance(line.entry, derived.StatementSuperseded) and line.entry.by in shown:
-            noted.add(line.entry.statement)
+    verdicts = (pair for line in judged for pair in standings.superseded_in(line).items())
+    noted |= {seq for seq, by in verdicts if by in shown}
+    changes = [one for one in proposals_of(reversed(held)).values() if one.corrects]
+    due = {one.seq for one in changes if not one.decision and one.entry.sources[-1] in shown}
     found = [
-        line for line in held if line.seq in noted and isinstance(line.entry, derived.NoteTaken)
+        history.whole(line)
+        for line in held
+        if line.seq in (noted if isinstance(line.entry, derived.NoteTaken) else due)
     ]
     running = list(takewhile(lambda line: not isinstance(line.entry, derived.TaskDone), held))
     first = min(shown, default=0)

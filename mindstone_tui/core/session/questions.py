@@ -78,6 +78,8 @@ class SharedQuestions:
         """When those were asked that are another program's: a lasting yes is for its turn."""
         self._told_left: set[str] = set()
         """When those were asked that programs left which have ended, and that were told here."""
+        self._left = False
+        """Whether what is waited for here was left by its program: nobody takes a turn."""
 
     @property
     def waiting(self) -> bool:
@@ -169,7 +171,7 @@ class SharedQuestions:
         found = self.left() if self._context.permissions.asks else None
         return found if found and found[1].asked.folder == self._context.folder else None
 
-    def _others_to_answer(self) -> LeftQuestion | None:
+    def others_to_answer(self) -> LeftQuestion | None:
         """A question that waits for a person, or has its yes, where nobody can go on here."""
         found = self.left()
         if found is None or self.to_go_on_with() is not None:
@@ -246,7 +248,8 @@ class SharedQuestions:
 
     def open(self, lease: Lease) -> list[open_questions.OpenQuestion]:
         """What a turn elsewhere waits with, oldest first."""
-        return [open_questions.question_in(line, lease) for line in self._elsewhere.values()]
+        lines = self._elsewhere.values()
+        return [open_questions.question_in(line, lease, left=self._left) for line in lines]
 
     def answer_all(
         self, lease: Lease, give: Callable[[str, Answer], None], answer: Answer | None, mark: str
@@ -297,22 +300,22 @@ class SharedQuestions:
         """
         watch: list[asyncio.Task[None]] = []
 
-        def on_wait() -> None:
+        def on_wait(why: str = "another program takes a turn") -> None:
             if not watch:
-                message = f"Waiting: another program takes a turn in {lease.key}."
-                self._emit(events.Noticed(message=message))
+                self._emit(events.Noticed(message=f"Waiting: {why} in {lease.key}."))
                 watch.append(asyncio.create_task(self._watch(lease, catch_up), name="holder"))
 
         try:
             await lease.take(wait=wait, on_wait=on_wait)
-            while (left := self._others_to_answer()) is not None:
+            while (left := self.others_to_answer()) is not None:
                 lease.give_back()
+                self._left = True
                 if not wait or left.given() is not None:
                     raise errors.SessionBusy(
                         f"A turn in {lease.key} was left at a question.",
                         f"Open the session in {left.asked.folder}: it goes on there.",
                     )
-                on_wait()
+                on_wait("a turn was left at a question")
                 await asyncio.sleep(_LOOK_AGAIN)
                 await lease.take(wait=wait, on_wait=on_wait)
         except errors.SessionBusy as busy:
@@ -322,6 +325,7 @@ class SharedQuestions:
                 raise errors.SessionBusy(f"{busy.what} {told}", question.remedy) from busy
             raise
         finally:
+            self._left = False
             for task in watch:
                 task.cancel()
 

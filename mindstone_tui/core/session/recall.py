@@ -25,30 +25,11 @@ from mindstone_tui.core.entries import Line, conversation, derived, window
 from mindstone_tui.core.language.intent import is_correction
 from mindstone_tui.core.language.replacement import replaced_in
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile, vectors
-from mindstone_tui.core.recall import course, embedding, ranking, speak
-from mindstone_tui.core.recall.answer import (
-    answer,
-    asks,
-    is_own,
-    leans,
-    means,
-    telling,
-    with_footnote,
-    words_like,
-)
+from mindstone_tui.core.recall import answer as extracts
+from mindstone_tui.core.recall import course, embedding, inject, ranking, speak
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of, rarities
-from mindstone_tui.core.recall.inject import (
-    CONSIDERED,
-    Choice,
-    Vacancy,
-    choose,
-    inject,
-    queries,
-    questions_in,
-    room_in,
-)
 from mindstone_tui.core.recall.passages import Passage, passages_of
 from mindstone_tui.core.text import fresh_nonce
 
@@ -135,7 +116,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         """Keep an entry out of automatic recall from here on."""
         self.dropped.add(f"{session} {entry}")
 
-    async def gather(self, text: str, vacancy: Vacancy) -> derived.RecallInjected | None:
+    async def gather(self, text: str, vacancy: inject.Vacancy) -> derived.RecallInjected | None:
         """What is worth bringing back for a message; None when nothing is good enough."""
         self.silent = ""
         if not self.on:
@@ -150,26 +131,26 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         # Nobody misses what the window still has, nor asks history for what they do not name.
         unsaid = (speak.NOTHING_THERE, speak.NAMES_NOTHING)
         self.silent = "" if choice.silent in unsaid else choice.silent
-        injected = inject(text, choice, vacancy, nonce)
+        injected = inject.inject(text, choice, vacancy, nonce)
         if injected is None:
             return None
         elapsed = round(time.monotonic() - began, 4)
         return msgspec.structs.replace(injected, elapsed=elapsed)
 
-    async def _choose(self, text: str, vacancy: Vacancy, nonce: str) -> Choice:
+    async def _choose(self, text: str, vacancy: inject.Vacancy, nonce: str) -> inject.Choice:
         """Ask with the message alone, then with what it leans on, until something is found."""
-        choice = Choice()
-        room = room_in(vacancy, nonce)
+        choice = inject.Choice()
+        room = inject.room_in(vacancy, nonce)
         scope = self._settings.scope
         allowed = Filter(exclude=frozenset(vacancy.shown), without=DERIVED)
         # A turn has its memories in the digest.
         kinds = agent_files.kinds_of_files("agent", memories=False)
-        for query in queries(text, vacancy.recent):
+        for query in inject.queries(text, vacancy.recent):
             answers = await asyncio.to_thread(
-                self._answers, query, CONSIDERED, scope, allowed, kinds
+                self._answers, query, inject.CONSIDERED, scope, allowed, kinds
             )
-            self.last = best_of(*answers, k=CONSIDERED)
-            choice = choose(
+            self.last = best_of(*answers, k=inject.CONSIDERED)
+            choice = inject.choose(
                 text,
                 [self._without_dropped(each) for each in answers],
                 room,
@@ -184,12 +165,15 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             if choice.silent == speak.NOTHING_CLOSE and vacancy.shown:
                 # Would it speak, were all but the message itself out of the window?
                 alone = Filter(exclude=frozenset({max(vacancy.shown)}), without=DERIVED)
-                found = await asyncio.to_thread(
-                    self.index.search, query, CONSIDERED, allowed=alone, asked=self._ask(query)
-                )
+                found = await asyncio.to_thread(self._search, query, alone)
                 if not speak.silence(text, found.hits, found.judged):
                     choice = msgspec.structs.replace(choice, silent=speak.SHOWN_ALREADY)
         return choice
+
+    def _search(self, query: str, allowed: Filter) -> SearchResult:
+        """What this session alone says."""
+        most = inject.CONSIDERED
+        return self.index.search(query, most, allowed=allowed, asked=self._ask(query))
 
     def _without_dropped(self, found: SearchResult) -> SearchResult:
         hits = tuple(
@@ -255,44 +239,50 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         kept = self._shelves.search(query, k, kinds, asked=asked)
         return [*answers, kept] if kept is not None else answers
 
-    async def answer(self, question: str, exclude: Collection[int]) -> str:
-        """One line of history that answers a question, with its source; empty for nothing."""
+    async def answer(self, question: str, exclude: Collection[int]) -> extracts.Extract:
+        """What history says to a question, with its source: it answers, or only comes near."""
         return await asyncio.to_thread(self._answer, question, frozenset(exclude))
 
-    def _answer(self, question: str, exclude: frozenset[int]) -> str:
+    def _answer(self, question: str, exclude: frozenset[int]) -> extracts.Extract:
         """Each part of a question that asks two things; one that leans on the other needs none."""
         self._catch_up()
-        parts = questions_in(question) or (question,)
-        found = [
-            self._answer_one(part, exclude) for part in parts if part == parts[0] or not leans(part)
-        ]
-        return with_footnote("\n".join(filter(None, found)))
+        parts = inject.questions_in(question) or (question,)
+        asked = [part for part in parts if part == parts[0] or not extracts.leans(part)]
+        every = [self._answer_one(part, exclude) for part in asked]
+        found = [one for one in every if one.text]
+        sure = any(one.sure for one in found)
+        lines = (one.text for one in found if one.sure or not sure)
+        return extracts.Extract(extracts.with_footnote("\n".join(lines)), sure=sure)
 
-    def _answer_one(self, question: str, exclude: frozenset[int]) -> str:
+    def _answer_one(self, question: str, exclude: frozenset[int]) -> extracts.Extract:
         if course.is_of_course(question):
             first = max(self.index.mark.seq - _READ_FOR_COURSE, -1)
             told = [*self._after(-1, _OPENING), *self._after(first, _READ_FOR_COURSE)]
             told = list({one.id: one for one in told if one.seq not in exclude}.values())
             if line := course.answer_of_course(question, told, datetime.now().astimezone().date()):
-                return line
+                return extracts.Extract(line)
 
         def counts(seq: int, text: str, imported: bool) -> bool:
             """Whether it was said: not for a question of today, nor for what answered one."""
-            return seq not in exclude and not is_own(text) and (imported or not asks(text))
+            return (
+                seq not in exclude
+                and not extracts.is_own(text)
+                and (imported or not extracts.asks(text))
+            )
 
-        known = rarities(self.index, telling(question), counts)
+        known = rarities(self.index, extracts.telling(question), counts)
         for word, (meant, _) in known.items():
             question = re.sub(rf"\b{re.escape(word)}\b", meant, question, flags=re.IGNORECASE)
-        others = {meant: words_like(meant) for meant, worth in known.values() if not worth}
+        others = {meant: extracts.words_like(meant) for meant, worth in known.values() if not worth}
         said = rarities(self.index, frozenset().union(*others.values()), counts)
         rarity = {
             meant: worth or _SAID_OTHERWISE * any(said[each][1] for each in others[meant])
             for meant, worth in known.values()
         }
         allowed = Filter(exclude=exclude, without=DERIVED)
-        answers = self._answers(question, CONSIDERED, self._settings.scope, allowed, ())
+        answers = self._answers(question, inject.CONSIDERED, self._settings.scope, allowed, ())
         near = partial(self._near, exclude)
-        return answer(question, best_of(*answers, k=CONSIDERED), near, rarity)
+        return extracts.answer(question, best_of(*answers, k=inject.CONSIDERED), near, rarity)
 
     def _near(self, exclude: frozenset[int], passage: Passage) -> Sequence[Passage]:
         """A message with those around it; what only says what is done next is none."""
@@ -302,7 +292,11 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             one
             for one in self._after(passage.seq - _BESIDE, 4 * _BESIDE)
             if one.id == passage.id
-            or (one.role in _TALK and one.seq not in exclude and not means("steps", one.text))
+            or (
+                one.role in _TALK
+                and one.seq not in exclude
+                and not extracts.means("steps", one.text)
+            )
         ]
         at = next((at for at, one in enumerate(around) if one.id == passage.id), 0)
         return around[max(at - 3, 0) : at + 6] or [passage]
@@ -422,10 +416,8 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         said = [one for one in told if one.seq in known or is_correction(one.text)]
         with contextlib.suppress(errors.RecallError):
             for one in said:
-                others, asked = Filter(exclude=frozenset({one.seq})), self._ask(one.text)
-                hits = self.index.search(one.text, CONSIDERED, allowed=others, asked=asked).hits
-                marked = ranking.mark_corrected(hits, [one])
-                for hit in marked:
+                others = self._search(one.text, Filter(exclude=frozenset({one.seq})))
+                for hit in ranking.mark_corrected(others.hits, [one]):
                     partly, old = one.seq in hit.corrected, hit.passage
                     if partly or hit.superseded_by == one.seq:
                         words = tuple(replaced_in(one.text, old.text))

@@ -448,7 +448,8 @@ class Session:
                 self._emit(events.TurnEnded(turn=turn, ending=ending, why=why, remedy=remedy))
 
         try:
-            if not (said.again or self._lease.try_take() or said.queued) and self._wait:
+            free = self._lease.try_take() and self._questions.others_to_answer() is None
+            if not (said.again or free or said.queued) and self._wait:
                 said = self._out.queue(said)
             self._wanted = said.queued
             if not await self._take_lease(said):

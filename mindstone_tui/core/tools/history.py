@@ -16,6 +16,10 @@ from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult
 
 ANSWER: Final = "Answer: "
 """How recall begins where one line of history answers; the passages follow after a blank line."""
+NEAREST: Final = "Nearest: "
+"""How it begins where none surely does, and one holds much of what was asked about."""
+NO_MATCH: Final = "Nothing in history matches."
+"""The whole of it where nothing was found. (The guide reads these, too.)"""
 
 NoteSection = Literal["task_progress", "decisions", "bugs", "constraints", "learnings", "misc"]
 MemoryKind = Literal[

@@ -7,7 +7,6 @@ them: the same bytes have the same head everywhere.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from mindstone_tui.core import disk
 from mindstone_tui.core.disk import REAL, Disk, ensure_folder, keep_blob, place_error, read_blob
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE, hash_matches
@@ -324,11 +324,7 @@ class FileStore:
         places = self._home.session(key)
         if (key, holder) not in self._leases:
             ensure_folder(places.folder, self._disk)
-            fd = self._disk.open(places.lease, os.O_RDWR | os.O_CREAT)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(fd)
+            if (fd := disk.take_lock(places.lease, self._disk)) is None:
                 return None
             self._leases[key, holder] = fd
         return Grant(holder=holder, epoch=0, seconds=seconds)

@@ -255,10 +255,7 @@ class _Tree:
         if len(self._open) > 200:
             self._close()
             self._open[""] = os.open(self._root, _FOLDER)
-        above, _, name = path.rpartition("/")
-        if name in ("", ".", ".."):
-            raise OSError(errno.EINVAL, "not a path of the workspace")
-        outer = self._folder(above, make=make)
+        outer, name = self._place(path, make=make)
         if make:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o777, dir_fd=outer)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.language.replacement import meant_by, replaces
+from mindstone_tui.core.language.replacement import meant_by, replaced_in, replaces, says_more
 from tests.corpora import lines
 
 PAIRS = [json.loads(line) for line in lines("replaced.jsonl")]
@@ -152,3 +152,11 @@ def test_of_several_things_that_could_be_meant_none_is_replaced(
     earlier: tuple[str, ...], later: str, meant: set[int]
 ) -> None:
     assert meant_by(later, earlier) == meant
+
+
+def test_what_holds_no_more_is_quoted_as_it_was_said() -> None:
+    said = "Thanks! Bob’s API listens on port 8765. The Admin is Rosa Meyer."
+    gone = replaced_in("No, Bob's API listens on port 8790, not 8765.", said)
+    assert gone == ["Bob’s API listens on port 8765."]
+    assert says_more(said, gone)
+    assert not says_more("Bob’s API listens on port 8765.", ["bob's api listens on port 8765."])

@@ -209,7 +209,7 @@ def test_a_word_of_the_product_in_a_question_about_the_project_is_left_to_histor
     question: str,
 ) -> None:
     assert wanted(question)[0] == "recall"
-    assert when_nothing_was_said(question).startswith("Nothing was said about that.")
+    assert when_nothing_was_said(question).startswith("I found nothing about that in what was said")
 
 
 def test_a_question_that_names_mindstone_is_not_looked_up() -> None:
@@ -227,8 +227,26 @@ def test_what_answers_comes_first_and_no_passage_is_quoted() -> None:
 def test_where_recall_has_no_answer_nothing_is_quoted() -> None:
     exchange = recalled("[main #4 · turn 2 · score 1.20]\nThe staging port is 8443.")
     answer = respond(request("what colour is the roof?", *exchange, tools=TOOLS))
-    assert answer.text.startswith("Nothing was said about that.")
+    assert answer.text.startswith("I found nothing that surely answers that. I am the guide")
     assert "8443" not in answer.text
+
+
+def test_what_comes_near_is_shown_as_no_more_than_that() -> None:
+    line = "Rosa does the review. (3 February, line 2)"
+    exchange = recalled(f"Nearest: {line}", "[main #2 · turn 1]\nRosa does the review.")
+    answer = respond(request("who does the review?", *exchange, tools=TOOLS))
+    assert answer.text.startswith(
+        f"I found nothing that surely answers that. Nearest comes: {line}"
+    )
+
+
+@pytest.mark.parametrize(
+    "why", ["The recall index library.db cannot be used: locked.", "The person declined this call."]
+)
+def test_where_it_could_not_look_it_says_so_and_nothing_of_history(why: str) -> None:
+    exchange = used("recall", "{}", why)
+    answer = respond(request("who does the review?", *exchange, tools=TOOLS))
+    assert answer.text == f"I could not look that up: {why}"
 
 
 def test_a_passage_that_looks_like_an_answer_is_none() -> None:

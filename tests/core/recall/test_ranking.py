@@ -527,7 +527,7 @@ def test_a_value_that_is_taken_gives_way_to_the_one_to_use_instead() -> None:
     ]
     hits = rank(read_question("which port did we settle on?"), items, count=5)
     assert seqs(hits) == [7, 1]
-    assert hits[1].corrected == {7: ("port 8765.",)}, "starlette stays"
+    assert hits[1].corrected == {7: ("Port 8765.",)}, "starlette stays"
 
 
 @pytest.mark.parametrize(

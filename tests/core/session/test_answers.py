@@ -6,12 +6,15 @@ import asyncio
 from datetime import date
 from pathlib import Path
 
+import apsw
 import pytest
 
 from mindstone_tui.core import events
 from mindstone_tui.core.interchange.import_session import import_file
 from mindstone_tui.core.interchange.samples import sample_file
-from mindstone_tui.core.recall.course import span_of
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.recall.course import answer_of_course, span_of
+from mindstone_tui.core.recall.passages import Passage
 from tests.bench.bench_asked import ASKED, chat_as_messages, questions, verdict
 from tests.builders import transcript_in
 from tests.core.session.stage import PATIENCE, Stage, on_stage
@@ -48,7 +51,10 @@ async def test_questions_in_other_peoples_words_are_answered(history: str, home:
     assert len(asked) == len(held)
     async with on_stage(home, model="local/guide") as stage:
         # How many vectors are there when a question comes would else be a matter of luck.
-        await asyncio.to_thread(stage.session.services.recall.embed_within, PATIENCE)
+        recall = stage.session.services.recall
+        await asyncio.to_thread(recall.keep_up)  # what waits for its vector stands in the index
+        await asyncio.to_thread(recall.embed_within, PATIENCE)
+        assert not recall.waiting()
         for question in asked:
             await stage.say(question["question"])
             said = answers(stage)[-1]
@@ -77,7 +83,7 @@ async def test_an_answer_is_never_its_own_source(home: Path) -> None:
         await stage.say("what is the harbour master called?")
     assert len(set(said)) == 1
     assert said[0].startswith("My boat is called Nereid.")
-    assert answers(stage)[-1].startswith("Nothing was said about that.")
+    assert answers(stage)[-1].startswith("I found nothing")
 
 
 async def test_the_questions_that_strangers_asked_first_are_answered_or_not_at_all(
@@ -93,9 +99,86 @@ async def test_the_questions_that_strangers_asked_first_are_answered_or_not_at_a
         port, threshold, phone, password, left = answers(stage)[-5:]
     assert "8790" in port.partition("\n")[0]
     assert "420 mm" in threshold.partition("\n")[0]
-    assert phone.startswith("Nothing was said about that.")
-    assert password.startswith("Nothing was said about that.")
+    assert phone.startswith("I found nothing that surely answers that.")
+    assert password.startswith("I found nothing that surely answers that.")
     assert "K3 heater is still broken" in left
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "starts"),
+    [
+        ("Rosa does the review.", "who does the review?", "Rosa does the review."),
+        ("Backups run at 3.", "when do backups run?", "Backups run at 3."),
+        (
+            "The roof is leaking badly.",
+            "how many roofs are leaking?",
+            "I found nothing that surely",
+        ),
+        ("The roof is leaking.", "who paints submarines?", "I found nothing"),
+    ],
+)
+async def test_what_was_said_is_never_denied(
+    said: str, asked: str, starts: str, home: Path
+) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        for each in (said, "Hello there.", "The parser is written in Python.", "We met Olaf."):
+            await stage.say(each)
+        await stage.say(asked)
+    answer = answers(stage)[-1]
+    assert answer.startswith(starts)
+    assert "was said about that" not in answer
+    assert (said in answer) == ("submarines" not in asked)
+
+
+@pytest.mark.parametrize(
+    ("said", "corrected"),
+    [
+        ("Please remember that the staging host is harbour-1.", "the staging host is harbour-2"),
+        ("The staging host is harbour-1. Rosa does the review.", "the staging host is harbour-2"),
+    ],
+)
+async def test_what_was_corrected_is_no_answer_to_what_is_so(
+    said: str, corrected: str, home: Path
+) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say(said)
+        await stage.say("The parser is written in Python.")
+        await stage.say(f"No, {corrected}, not harbour-1.")
+        await stage.say("what is the staging host?")
+    first = answers(stage)[-1].partition("\n")[0]
+    assert corrected in first or first.startswith("I found nothing that surely answers that")
+
+
+async def test_who_could_not_look_does_not_say_that_there_is_nothing(home: Path) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("Rosa does the review.")
+        library = apsw.Connection(str(Places.resolve({"MINDSTONE_HOME": str(home)}).library))
+        library.execute("begin immediate")
+        await stage.say("who does the review?")
+        library.execute("rollback")
+        library.close()
+    assert answers(stage)[-1].startswith("I could not look that up: The recall index")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("what did we do on Tuesday?", "10 February 2026: where is the key? (10 February, line 0)"),
+        ("what did we do on 4 February?", "I found nothing that was said on 4 February 2026."),
+        (
+            "what changed since 2026-02-10?",
+            "I found nothing that was said to change since 10 February 2026.",
+        ),
+    ],
+)
+def test_a_day_on_which_only_questions_were_asked_is_not_called_empty(
+    asked: str, said: str
+) -> None:
+    question = Passage(
+        id="p", session="s", entry="e", seq=0, turn=1, role="user", speaker="user",
+        ts="2026-02-10T10:00:00.000Z", kind="user_message", text="where is the key?",
+    )  # fmt: skip
+    assert said in answer_of_course(asked, [question], date(2026, 2, 12))
 
 
 async def test_how_a_session_began_is_told_however_long_it_is(home: Path) -> None:

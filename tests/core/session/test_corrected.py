@@ -241,7 +241,7 @@ async def test_what_else_a_message_says_is_not_superseded_with_one_sentence(
         await stage.say("No, the API port is 8790, not 8765.")
         await stage.rest()
         (verdict,) = stage.entries(StatementSuperseded)
-        assert (verdict.words, verdict.partly) == (("the api port is 8765.",), holds)
+        assert (verdict.words, verdict.partly) == (("The API port is 8765.",), holds)
 
 
 async def test_what_a_recall_judged_counts_for_notes_memories_tasks_and_forks(
@@ -270,7 +270,9 @@ async def test_what_a_recall_judged_counts_for_notes_memories_tasks_and_forks(
         assert note.seq in said
         assert "Thursday" not in (await stage.run("/notes"))[1]
         assert "- the release day is Thursday" not in (await stage.run("/task show"))[1]
-        assert not waiting_in(stage.places)
+        assert not waiting_in(
+            Places.resolve({"MINDSTONE_HOME": str(home)}).agent("default"), stage.places
+        )
         await stage.say("when is the release day?")
         await stage.rest()
         assert len(stage.entries(StatementSuperseded)) == len(said), "judged once"
@@ -297,7 +299,7 @@ async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next(
         await stage.say("go on")
         await stage.rest()
         (verdict,) = stage.entries(StatementSuperseded)
-        assert verdict.words == ("the api port is 8765.",)
+        assert verdict.words == ("The API port is 8765.",)
 
 
 TWO = "The API port is 8765. The admin is called Rosa. Never push to main."
@@ -311,9 +313,9 @@ async def test_of_a_corrected_sentence_the_rest_of_its_message_holds(
         await stage.say("No, the admin is called Maria, not Rosa.")
         await stage.rest()
         (verdict,) = stage.entries(StatementSuperseded)
-        assert verdict.part == ("the admin is called rosa.",)
+        assert verdict.part == ("The admin is called Rosa.",)
         said = next(line for line in stage.lines() if line.seq == verdict.statement)
-        told = f"corrected in part by #{verdict.by}: “the admin is called rosa.”"
+        told = f"corrected in part by #{verdict.by}: “The admin is called Rosa.”"
         assert [one.words for one in Standings(stage.lines()).of(said)] == [told]
         assert told in (await stage.run("/why turn 1"))[1]
         found = (await stage.run("/recall which port is the API on"))[1]
@@ -327,7 +329,7 @@ async def test_of_a_corrected_sentence_the_rest_of_its_message_holds(
         await stage.say("No, the API port is 9000, not 8765.")
         await stage.rest()
         marks = Standings(stage.lines()).of(said)
-        assert [one.part for one in marks] == [verdict.part, ("the api port is 8765.",)]
+        assert [one.part for one in marks] == [verdict.part, ("The API port is 8765.",)]
         shown = (await stage.run("/handoff show"))[1]
         assert "Changed since: Of line" in shown
         assert shown.count("Changed since") == 1
@@ -397,7 +399,7 @@ async def test_another_session_does_not_let_a_corrected_proposal_wait(
     everywhere = Places.resolve({"MINDSTONE_HOME": str(home)})
     async with on_stage(home, model=model) as stage:
         await stage.say("Please remember that the API port is 8765.")
-        assert waiting_in(stage.places)
+        assert waiting_in(everywhere.agent("default"), stage.places)
         assert open_questions.waiting_in(everywhere, stage.places)
         source = next(line.seq for line in stage.lines() if line.kind == "user_message")
         words = ("please remember that the api port is 8765.",)
@@ -405,8 +407,58 @@ async def test_another_session_does_not_let_a_corrected_proposal_wait(
     transcript = transcript_in(home)
     transcript.append(verdict)
     transcript.close()
-    assert not waiting_in(places_in(home))
+    assert not waiting_in(everywhere.agent("default"), places_in(home))
     assert not open_questions.waiting_in(everywhere, places_in(home))
+
+
+async def remembered(stage: Stage) -> str:
+    """Remember a port, with the person's yes; what the proposal was called."""
+    await stage.say("Please remember that the API port is 8765.")
+    name = stage.entries(MemoryProposed)[-1].proposal
+    await stage.run(f"/memory approve {name}")
+    return name
+
+
+async def test_a_corrected_memory_stays_corrected_in_a_fork_wherever_else_it_holds_again(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, OK, loop=True)
+    everywhere = Places.resolve({"MINDSTONE_HOME": str(home)})
+    async with on_stage(home, model=model) as stage:
+        await remembered(stage)
+        await stage.say("No, the API port is 8790, not 8765.")
+        await stage.run("/fork kid")
+        both = open_questions.WaitingRoom(everywhere).look()
+        assert [one.kind for one in both] == ["memory"], "one change, proposed once"
+        await stage.run("/rewind turn 1")
+        await stage.say("hi")
+        assert "the API port is 8765" in prompt(stage)
+    kid = SessionKey("default", "kid")
+    async with on_stage(home, key=kid, model=model) as fork:
+        correction = next(one.seq for one in fork.lines() if "8790" in str(one.entry))
+        await fork.say("hi")
+        system = str([each["content"] for each in fork.requests()[-1] if each["role"] == "system"])
+        assert "the API port is 8765" not in system
+        told = (await fork.run("/memory"))[1]
+        assert f"corrected in line {correction} of agent:default:kid" in told
+        change = next(one for one in fork.entries(MemoryProposed))
+        assert (await fork.run(f"/memory approve {change.proposal}"))[0].ok
+        assert "corrected in" not in (await fork.run("/memory"))[1]
+
+
+async def test_what_can_no_longer_be_decided_does_not_wait(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, OK, loop=True)
+    everywhere = Places.resolve({"MINDSTONE_HOME": str(home)})
+    async with on_stage(home, model=model) as stage:
+        name = await remembered(stage)
+        await stage.say("No, the API port is 8790, not 8765.")
+        change = stage.entries(MemoryProposed)[-1].proposal
+        assert change in (await stage.run("/memory"))[1]
+        assert open_questions.waiting_in(everywhere, stage.places)
+        await stage.run(f"/memory undo {name}")
+        assert (await stage.run("/memory"))[1].strip() == "Nothing is remembered."
+        assert not open_questions.waiting_in(everywhere, stage.places)
+        assert not waiting_in(everywhere.agent("default"), stage.places)
 
 
 async def test_what_was_rewound_after_a_fork_is_told_to_stand_there(

@@ -393,6 +393,6 @@ async def test_what_the_parent_restores_later_is_no_past_of_the_fork(
         await stage.say("go on")
     async with on_stage(home, model=model, key=SessionKey.parse("other")) as fork:
         recall = fork.session.services.recall
-        told = await recall.answer("On which port does the billing service listen?", ())
+        told = (await recall.answer("On which port does the billing service listen?", ())).text
         assert "8080" in told
         assert "9090" not in told

@@ -13,6 +13,8 @@ from mindstone_tui.core import events
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
+    MessageQueued,
+    MessageWithdrawn,
     ToolAnswered,
     ToolApproved,
     ToolAsked,
@@ -411,6 +413,27 @@ async def test_who_looks_on_goes_on_with_a_turn_that_was_left_and_got_its_yes_el
             assert (await onlooker.until(events.TurnEnded)).ending == "done"
     assert (work / "note.txt").read_text() == "a stone remembers"
     check_history(onlooker.places)
+
+
+async def test_who_waits_for_the_answer_to_a_question_that_was_left_waits_for_no_program(
+    home: Path, tmp_path: Path
+) -> None:
+    model = wants_to_write(tmp_path)
+    async with on_stage(home, model=model, cwd=tmp_path, asks=True) as owner:
+        owner.session.send("write it down")
+        await owner.until(events.ToolAsked)
+    async with on_stage(home, model=model, cwd=tmp_path, channel="run") as shell:
+        shell.session.send("The tiger sleeps at noon.")
+        told = await shell.until(events.Noticed, lambda one: bool(one.waits_for))
+        shell.session.interrupt()
+        ended = await shell.until(events.TurnEnded)
+    waits = [one.message for one in shell.all(events.Noticed) if one.message.startswith("Waiting")]
+    assert waits == ["Waiting: a turn was left at a question in agent:default:main."]
+    assert "nobody looks at it there any more" in told.message
+    assert (ended.turn, str(describe(ended))) == (0, "■ Interrupted (no turn had begun)")
+    (queued,) = shell.entries(MessageQueued)
+    assert queued.text == "The tiger sleeps at noon.", "what is told to wait is on disk"
+    assert len(shell.entries(MessageWithdrawn)) == 1
 
 
 def test_what_was_decided_before_scopes_were_written_down_is_told_without_them(home: Path) -> None:

@@ -31,14 +31,6 @@ _BLOCK: Final = pattern_of(
 _PARAGRAPHS: Final = pattern_of(r"\n\s*\n")
 _POINTER: Final = pattern_of(r"(?m)^\[(?P<pointer>[^\]\n]*·[^\]\n]*)\][ \t]*\n?")
 """The line above a recalled passage: where it stands, in facts divided by points."""
-_LONGEST_QUESTION: Final = 300
-
-
-class QuotedPassage(Part):
-    """Something that was said, and where it stands."""
-
-    text: str
-    pointer: str = ""
 
 
 class ToolOutcome(Part):
@@ -75,10 +67,14 @@ def text_of(message: Message) -> str:
     return "\n".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
 
 
-def passages(text: str) -> list[QuotedPassage]:
-    """The quotable pieces of a labelled block, or of a tool's plain answer."""
-    blocks = [(block["text"], block["origin"]) for block in _BLOCK.finditer(text)]
-    return [it for inside, origin in blocks or [(text, "")] for it in _pieces(inside, origin)]
+def passages(text: str) -> list[str]:
+    """The quotable pieces of labelled blocks, or of a tool's plain answer: what stands under
+    pointers of their own, and paragraphs."""
+    found: list[str] = []
+    for inside in [block["text"] for block in _BLOCK.finditer(text)] or [text]:
+        before, *pointed = _POINTER.split(inside)
+        found += [*_PARAGRAPHS.split(before), *pointed[1::2]]
+    return [piece.strip() for piece in found if piece.strip()]
 
 
 def unwrapped(text: str) -> str:
@@ -86,25 +82,9 @@ def unwrapped(text: str) -> str:
     return _BLOCK.sub(lambda block: block["text"], text)
 
 
-def is_asking(text: str) -> bool:
-    """Whether a passage only asks: an earlier question is not an answer to a later one."""
-    return text.rstrip().endswith("?") and len(text) < _LONGEST_QUESTION
-
-
 def is_context(message: Message) -> bool:
     """Whether a message is a block of labelled data, and nobody's own words."""
     return message["role"] == "user" and _BLOCK.search(text_of(message)) is not None
-
-
-def _pieces(text: str, origin: str) -> Iterator[QuotedPassage]:
-    """Passages under pointers of their own; without any, paragraphs under the block's."""
-    before, *pointed = _POINTER.split(text)
-    for paragraph in _PARAGRAPHS.split(before):
-        if paragraph.strip():
-            yield QuotedPassage(text=paragraph.strip(), pointer=origin)
-    for pointer, body in zip(pointed[::2], pointed[1::2], strict=True):
-        if body.strip():
-            yield QuotedPassage(text=body.strip(), pointer=pointer.strip())
 
 
 def _results(messages: list[Message]) -> Iterator[ToolOutcome]:
@@ -119,9 +99,6 @@ def _results(messages: list[Message]) -> Iterator[ToolOutcome]:
                 arguments=bounded_json.read_arguments(str(function.get("arguments", ""))) or {},
                 text=text_of(message),
             )
-
-
-Arguments = dict[str, str]
 
 
 class Wish(Part):
@@ -220,8 +197,10 @@ _OUTPUT_LENGTH: Final = 4_000
 _TOPICS: Final = Path(__file__).with_name("topics.txt")
 _QUESTION: Final = pattern_beside(str(_TOPICS), "question", re.IGNORECASE)
 _STANDING: Final = pattern_of(r"\b(?:always|never|from now on|call me)\b", re.IGNORECASE)
-_ANSWER: Final = pattern_of(r"\AAnswer: (?P<text>.+?)(?:\n\n|\Z)", re.DOTALL)
-"""The line of history that recall found, before the passages."""
+_LINE: Final = pattern_of(r"\A(?P<how>Answer|Nearest): (?P<text>.+?)(?:\n\n|\Z)", re.DOTALL)
+"""The line of history that recall found, before the passages: it answers, or only comes near."""
+_NO_MATCH: Final = "Nothing in history matches."
+"""What recall gives back where it looked and found nothing."""
 
 _LONGEST_QUERY: Final = 1_000
 """Recall refuses a book as a question; the beginning of one finds its topic."""
@@ -343,9 +322,21 @@ def _report(situation: Situation, words: Sequence[Term]) -> str:
 
 
 def _recalled(result: ToolOutcome, question: str, words: Sequence[Term]) -> str:
-    """What history says; where it is silent, what a word of the product means."""
-    found = _ANSWER.match(_clean(unwrapped(result.text)))
-    return found["text"] if found else defined(question, words) or guide_texts().not_found
+    """What history says; where it is silent, what a word of the product means.
+
+    What it says of a silence holds whatever was said: that is found, and not denied.
+    """
+    texts, told = guide_texts(), _clean(unwrapped(result.text))
+    line = _LINE.match(told)
+    if line is not None and line["how"] == "Answer":
+        return line["text"]
+    if told != _NO_MATCH and not _MARKER.search(result.text):
+        return texts.not_looked.format(why=told)
+    if known := defined(question, words):
+        return known
+    if told == _NO_MATCH:
+        return texts.not_found
+    return texts.unsure.format(nearest=f"Nearest comes: {line['text']}\n\n" if line else "")
 
 
 def _shown(result: ToolOutcome) -> str:
@@ -396,6 +387,8 @@ class GuideTexts(Part):
     beyond: str
     """Said where only a language model would do."""
     not_found: str
+    unsure: str
+    not_looked: str
     no_recall: str
     noted: str
     proposed: str
