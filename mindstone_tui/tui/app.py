@@ -123,6 +123,10 @@ class MindstoneApp(App[int]):
         await self._look_for_waiting()
         await asyncio.to_thread(_warm_up)
 
+    def action_help_quit(self) -> None:
+        """Ctrl+C, wherever the focus is: what it is in the prompt."""
+        self.chat.input_area.prompt.action_break()
+
     async def _look_for_waiting(self) -> None:
         """Have the panel say what waits for a decision in any session."""
         if self.host.library is not None and self.chat.opened:

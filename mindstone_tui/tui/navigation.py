@@ -377,7 +377,7 @@ class Navigator:
         said = {
             f"turn {one.turn}": one
             for one in reversed(self._chat.conversation.feed.exchanges)
-            if one.turn and one.question
+            if one.turn and one.question and not one.rewound
         }
 
         clock = self._app.host.clock
@@ -385,9 +385,9 @@ class Navigator:
 
         def take(name: str) -> None:
             writing = clock() - opened  # it means nothing that came while the list was open
-            line = f"/rewind turn {said[name].turn - 1}"
+            line = f"/rewind before turn {said[name].turn}"
+            self._chat.input_area.to_write[line] = said[name].question
             self._chat.command(line, how="picked in the list", writing=writing)
-            self._chat.input_area.prompt.write(said[name].question)
 
         if not said:
             raise UsageError("There is no earlier message to go back to.")

@@ -264,9 +264,22 @@ async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_sto
             app.post_message(events.Key("enter", "\r"))
         await until(pilot, lambda: app.chat.input_area.decision is None and bool(talk.did))
         await pilot.pause()
-        refused = ev.Answer(allowed=False, why="declined by the user", how="enter", seen=2.5)
-        assert talk.did == [("answer", "c", refused)]
+        refused = ev.Answer(allowed=False, why="declined by the user", how="enter", seen=9.0)
+        assert talk.did == [("answer", "c", refused)], "it stood there all the time"
         assert app.chat.input_area.prompt.text == "ynyesxyy"
+
+
+async def test_a_reason_whose_letter_came_too_early_is_no_message() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += GRACE + 0.5
+        await pilot.press("tab", *"ruse", "enter")
+        assert (talk.did, app.chat.input_area.prompt.text) == ([], "ruse")
+        await pilot.press("enter")
+        assert talk.did[0][:2] == ("send", "ruse")
 
 
 @pytest.mark.parametrize("reason", [True, False])

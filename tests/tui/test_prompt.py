@@ -361,9 +361,27 @@ async def test_escape_twice_in_an_empty_prompt_picks_a_message_to_go_back_to() -
         now[0] += 40
         await pilot.press("down", "enter")
         await until(pilot, lambda: app.screen is app.chat)
-        assert talk.did == [("command", "/rewind turn 1", "picked in the list")]
+        line = "/rewind before turn 2"
+        assert talk.did == [("command", line, "picked in the list")]
         assert talk.writing == [40], "it means no turn that came while the list was open"
+        assert prompt_of(app) == "", "nothing was gone back to so far"
+        talk.announce(ev.CommandEnded(command=line, ok=True))
+        await until(pilot, lambda: prompt_of(app) == "second")
+        await pilot.press("enter")
+        assert len(talk.did) == 1, "a second Enter was meant for the list"
+        app.chat.input_area.to_write[line] = "third"
+        talk.announce(ev.CommandEnded(command=line, ok=False))
+        await settle(pilot, talk)
         assert prompt_of(app) == "second"
+
+
+async def test_ctrl_c_means_the_same_wherever_the_focus_is() -> None:
+    app, talk = staged(asked(1, "go"))
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        app.screen.set_focus(app.chat.conversation)
+        await pilot.press("ctrl+c")
+        assert talk.did[-1][0] == "interrupt"
 
 
 async def test_a_message_can_steer_the_running_turn() -> None:

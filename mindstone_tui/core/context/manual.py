@@ -180,9 +180,14 @@ def _with_corrections(
     return every, pairs
 
 
-async def rewind(live: LiveWindow, to_turn: int, how: str = "") -> Line:
-    """Go on from an earlier turn; what came later leaves the window and stays in history."""
-    call = live.now()
+def turn_before(live: LiveWindow, turn: int) -> int:
+    """The newest turn before this one that counts; 0 where there is none."""
+    rewinds = rewinds_of(live.history)
+    return next((one for one in range(turn - 1, 0, -1) if rewinds.of_turn(one) is None), 0)
+
+
+def check_rewind(live: LiveWindow, to_turn: int) -> None:
+    """Raise where the conversation cannot go on from there."""
     if to_turn < 0 or to_turn >= live.fold.turn:
         raise NoSuchEntry(
             f"The conversation cannot be rewound to turn {to_turn}; it has {live.fold.turn}.",
@@ -193,6 +198,12 @@ async def rewind(live: LiveWindow, to_turn: int, how: str = "") -> Line:
             f"Turn {to_turn} was itself rewound, by #{by}.",
             f"Name a turn that counts, or bring that one back with /restore turn {to_turn}.",
         )
+
+
+async def rewind(live: LiveWindow, to_turn: int, how: str = "") -> Line:
+    """Go on from an earlier turn; what came later leaves the window and stays in history."""
+    check_rewind(live, to_turn)
+    call = live.now()
     gone = [unit for unit in exchanges.exchanges(live.measure(call)) if unit.turn > to_turn]
     # Nothing depends on it: who asks for what was rewound finds it as soon as it is indexed.
     with contextlib.suppress(RecallError):
@@ -203,9 +214,7 @@ async def rewind(live: LiveWindow, to_turn: int, how: str = "") -> Line:
 
 def take_back(live: LiveWindow, turn: int) -> Line:
     """Let the newest turn count no more: its message was not to be sent."""
-    rewinds = rewinds_of(live.history)
-    to_turn = next((one for one in range(turn - 1, 0, -1) if rewinds.of_turn(one) is None), 0)
-    return live.record(_rewound(live, live.now(), to_turn), turn)
+    return live.record(_rewound(live, live.now(), turn_before(live, turn)), turn)
 
 
 def _rewound(live: LiveWindow, call: Call, to_turn: int) -> window.Rewound:

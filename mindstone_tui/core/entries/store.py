@@ -1,6 +1,6 @@
 """What happened to the file itself."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from mindstone_tui.core.entries.base import ByHand, Entry, Part, TextEntry, Usage
 
@@ -155,6 +155,10 @@ class ProjectTrusted(TextEntry, ByHand, kw_only=True):
     files: dict[str, str]
     refused: bool = False
     why: str = ""
+
+
+OWN_SHELL: Final = "/shell "
+"""How the line of a command begins that a person ran in the shell."""
 
 
 class CommandRun(TextEntry):

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import get_args
 
 from mindstone_tui.core.config.settings import ApprovalMode
-from mindstone_tui.core.entries.store import CommandRun
+from mindstone_tui.core.entries.store import OWN_SHELL, CommandRun
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.text import inside
@@ -71,6 +71,7 @@ class ToolboxFeature(Feature):
         """Run a shell command yourself; the model does not see it."""
         if not argument:
             raise WrongUse("Which command?")
+        self.context.window.record(CommandRun(command=f"{OWN_SHELL}{argument}"))
         result = await SHELL.run({"command": argument}, self.context.tool_context("shell"))
         clean = self.context.redactor.redact(inside(result.text)).text
         yield CommandPrinted(command="shell", text=clean, ok=result.status == "ok")

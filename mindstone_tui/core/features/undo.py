@@ -11,6 +11,7 @@ from mindstone_tui.core.agent.run_tools import ask_beside
 from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import JobStarted
+from mindstone_tui.core.entries.store import OWN_SHELL, CommandRun
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, ToolAsked
 from mindstone_tui.core.events.from_entry import announcements
@@ -61,6 +62,8 @@ class UndoFeature(Feature):
         if not turns:
             raise UndoError("No turn of this session changed a file that is not undone already.")
         check_nothing_since(self.context, _FILES, -1)
+        if not argument:
+            _check_own_shell(self.context, turns)
         async for event in put_back(self.session, "undo", turns, sets, way):
             yield event
 
@@ -137,6 +140,27 @@ def check_nothing_since(context: TurnContext, kinds: Sequence[str], turn: int) -
             did = "Files were put back" if put_back else f"Turn {newest.turn} changed files"
         look = "`/diff` shows what turns did to files; the same command again goes on from there."
         check_was_there(newest.seq, context.read_through, did, look)
+
+
+def _check_own_shell(context: TurnContext, turns: tuple[int, ...]) -> None:
+    """Raise where a person's own command came last, which a plain `/undo` may be meant for."""
+    with context.transcript.history() as history:
+        kinds = ("command_run", "files_changed", "files_restored")
+        newest = next(
+            (
+                line.entry
+                for line in history.newest(kinds, history.head.seq + 1)
+                if not isinstance(line.entry, CommandRun)
+                or line.entry.command.startswith(OWN_SHELL)
+            ),
+            None,
+        )
+    if isinstance(newest, CommandRun):
+        ran = one_line(newest.command.removeprefix(OWN_SHELL), 80)
+        raise UndoError(
+            f"You ran `!{ran}` since, which /undo cannot take back. Nothing was touched.",
+            f"`/undo 1` takes back what {turn_names(turns)} did to files.",
+        )
 
 
 def _counted(argument: str) -> tuple[int, Way]:

@@ -97,19 +97,29 @@ class WindowFeature(Feature):
         for event in _tell("restore", lines, "They are in the window already."):
             yield event
 
-    @command("rewind", usage="turn N | ID [--files]", changes_window=True, words=("--files",))
+    @command(
+        "rewind",
+        usage="[before] turn N | ID [--files]",
+        changes_window=True,
+        words=("before", "--files"),
+    )
     async def rewind(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Go on from an earlier turn; what came later stays in history, out of the window.
 
-        `--files` also takes back what later turns did to files, as `/undo` would, before anything
-        else; `--anyway` and `--rest` mean the same as there.
+        With `before`, from what stood before that turn. `--files` also takes back what later turns
+        did to files, as `/undo` would, before anything else; `--anyway` and `--rest` mean the same
+        as there.
         """
         words = argument.split()
         options = [word for word in words if word.startswith("--")]
         pointer = " ".join(word for word in words if word not in options)
+        before = pointer.startswith("before ")
+        pointer = pointer.removeprefix("before ")
         if not pointer or set(options) - {"--files", *undo.WAYS}:
             raise WrongUse("To which turn?")
         turn = self.session.refer(pointer).turn
+        turn = manual.turn_before(self.context.window, turn) if before else turn
+        manual.check_rewind(self.context.window, turn)
         kinds = ("user_message", *(("files_changed",) if "--files" in options else ()))
         undo.check_nothing_since(self.context, kinds, turn)
         turns, sets = undo.rewind_files(await asyncio.to_thread(self.context.files.steps), turn)

@@ -178,8 +178,6 @@ class ChatScreen(TalkScreen):
     def _start(self) -> None:
         self._following = self._follow()
 
-    # the stream
-
     @work(group="session", exit_on_error=False)
     async def _follow(self) -> None:
         """Open the session, then draw every event in order until it closes."""
@@ -234,6 +232,7 @@ class ChatScreen(TalkScreen):
                 self.notify(text, timeout=6)  # who is on another screen does not see the chat
             case ev.CommandEnded(ok=ok, command=command):
                 self.status.doing = self.status.doing if self.running else ""
+                self.input_area.write_after(command, ok=ok)
                 if ok and command.startswith("/memory"):
                     self._offer_no_more(command.split())
             case ev.EntryAppeared(proposal=proposal) if proposal:

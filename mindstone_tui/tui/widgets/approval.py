@@ -61,11 +61,17 @@ class Gate:
     def __init__(self, grace: float = GRACE) -> None:
         self._grace = grace
         self._shown: float | None = None
+        self._noticed = 0.0
         self._entered: float | None = None
 
     def show(self, at: float) -> None:
         """It came into view; whatever was known before is void."""
-        self._shown, self._entered = at, None
+        self._shown = at
+        self.begin_anew(at)
+
+    def begin_anew(self, at: float) -> None:
+        """It stayed in view, but whoever writes may not have noticed it so far."""
+        self._noticed, self._entered = at, None
 
     def hide(self) -> None:
         """It is out of view, or answered: nothing answers it any more."""
@@ -77,7 +83,7 @@ class Gate:
 
     def is_open(self, at: float) -> bool:
         """Whether somebody who acts now can have read it."""
-        return self._shown is not None and self.seen(at) >= self._grace
+        return self._shown is not None and at - self._noticed >= self._grace
 
     def enter(self, at: float) -> bool:
         """Step into it; False while that is too early."""
@@ -132,7 +138,7 @@ class Decision(Vertical):
         super().__init__(classes="decision")
         self._clock = clock
         self._gate = Gate(grace)
-        self._early = False
+        self.was_early = False
         self.key, self.seen = "click", 0.0
         """By what a person decided, and for how many seconds it had been in view."""
 
@@ -165,6 +171,10 @@ class Decision(Vertical):
         self._gate.hide()
         self.call_after_refresh(lambda: self._gate.show(self._clock()))
 
+    def be_noticed(self) -> None:
+        """Answer to nothing for a while: the key that led here was meant for a message."""
+        self._gate.begin_anew(self._clock())
+
     def on_resize(self) -> None:
         self.call_after_refresh(self.make_room)
 
@@ -185,7 +195,7 @@ class Decision(Vertical):
 
     def _say_how(self, *, more: bool) -> None:
         """Which keys answer, or lead there; which one reads on, where there is more to read."""
-        words = (_EARLY,) if self._early else _INSIDE if self.has_class("-entered") else _OUTSIDE
+        words = (_EARLY,) if self.was_early else _INSIDE if self.has_class("-entered") else _OUTSIDE
         words = (_REASON,) if any(each.display for each in self.query("#reason")) else words
         told = [each for each in words if more or "PgDn" not in each]
         self.query_one("#how", Static).update(" · ".join(told))
@@ -214,14 +224,14 @@ class Decision(Vertical):
     def enter(self, pressed: float) -> None:
         """Step into it with a key, unless that was pressed before it could be read."""
         if self._gate.enter(self._moment(pressed)):
-            self._early = False
+            self.was_early = False
             self._focus(self.query_one(f"#{self.FIRST}"))
         else:
             self.too_early()
 
     def too_early(self) -> None:
         """Say what became of a key or a click that came too soon, and what to press now."""
-        self._early = True
+        self.was_early = True
         self.make_room()
 
     async def meet(self, event: events.Key | events.Paste) -> Whose:

@@ -159,8 +159,10 @@ class InputArea(Vertical):
         self.decision: Decision | None = None
         """What is to be decided, if anything is."""
         self._decided: Callable[[str], None] = lambda choice: None
-        self._torn = False
-        """A reason was being written when its question went: its Enter sends nothing."""
+        self._torn = ""
+        """Why the next Enter sends nothing: what it ends was begun as something else."""
+        self.to_write: dict[str, str] = {}
+        """What the prompt is to hold once a command has done its work."""
         self._held = ("", 0.0)
         """The key that answered or left a decision and may still be held down; when last seen."""
         self._led_out = 0.0
@@ -310,7 +312,8 @@ class InputArea(Vertical):
         """Ask it no longer; a reason that was half written is not torn, but goes on below."""
         if decision.is_entered:
             self.screen.set_focus(self.prompt)
-        self._torn = any(each.has_focus for each in decision.query(Input))
+        if any(each.has_focus for each in decision.query(Input)):
+            self._torn = "Answered elsewhere: nothing is sent."
         if words := "".join(each.value for each in decision.query(Input)):
             self.prompt.move_cursor(self.prompt.document.end)
             self.prompt.insert(f"\n{words}" if self.prompt.text else words)
@@ -325,8 +328,15 @@ class InputArea(Vertical):
             if event.key == "enter":
                 self._held = (event.key, event.time)
             self.withdraw(event.decision)
-            self._torn = False  # the reason was sent here, whole
+            self._torn = ""  # the reason was sent here, whole
             self._decided(event.choice)
+
+    def write_after(self, command: str, *, ok: bool) -> None:
+        """A command ended: what was to stand in the prompt then does, if it did its work."""
+        text = self.to_write.pop(command, "")
+        if ok and text:
+            self.prompt.write(text)
+            self._held = ("enter", time.monotonic())  # a second one was not meant for this
 
     def on_decision_left(self, event: Decision.Left) -> None:
         event.stop()
@@ -348,10 +358,12 @@ class InputArea(Vertical):
             if (whose := await self.decision.meet(event)) == "prompt":
                 self.screen.set_focus(self.prompt)
                 self._led_out = event.time
-                self.decision.come_into_view()  # it may not be noticed: an Escape now means "back"
+                self.decision.be_noticed()  # an Escape now means "back"
+                if self.decision.was_early:
+                    self._torn = "The first letter came too early: nothing is decided or sent."
             return whose in ("answer", "nobody")
         if key == "enter" and self._torn:
-            self._torn = False
-            self.notify("Answered elsewhere: nothing is sent. Enter sends what stands here now.")
+            self.notify(f"{self._torn} Enter sends what stands here now.")
+            self._torn = ""
             return True
         return False

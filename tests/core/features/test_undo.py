@@ -12,7 +12,7 @@ import pytest
 
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import UserMessage
-from mindstone_tui.core.entries.store import FilesChanged, FilesRestored
+from mindstone_tui.core.entries.store import CommandRun, FilesChanged, FilesRestored
 from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.library.file_states import FilesOfSession
@@ -226,6 +226,37 @@ async def test_a_rewind_means_no_turn_that_came_while_it_was_written(tmp_path: P
     for told in ("Changes of turn 1 taken back: ", "Rewound to turn 0; "):
         (line,) = [one for one in why.splitlines() if told in one]
         assert "with typed /rewind turn" in line
+
+
+async def test_a_rewind_that_cannot_be_touches_no_file(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    async with on_stage(tmp_path / "home", cwd=work, model=model(tmp_path), asks=True) as stage:
+        await play(stage)
+        await stage.run("/rewind turn 1")
+        agree(stage)
+        await stage.say("edit it")
+        before = picture(work)
+        _, ended = await stage.run("/rewind turn 2 --files")
+        assert "was itself rewound" in str(ended)
+        assert picture(work) == before
+        # Before a turn is whatever counted then, rewound turns left out.
+        await stage.run("/rewind before turn 4")
+        assert stage.entries(Rewound)[-1].to_turn == 1
+
+
+async def test_undo_says_that_it_does_not_reach_what_a_person_ran(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    async with on_stage(tmp_path / "home", cwd=work, model=model(tmp_path), asks=True) as stage:
+        await play(stage)
+        await stage.run("/shell rm run.sh")
+        assert stage.entries(CommandRun)[-1].command == "/shell rm run.sh"
+        before = picture(work)
+        _, ended = await stage.run("/undo")
+        assert "`!rm run.sh`" in str(ended)
+        assert "/undo 1" in str(ended)
+        assert picture(work) == before
+        await stage.run("/undo 1 --rest")
+        assert picture(work) != before
 
 
 async def test_a_turn_that_touches_nothing_keeps_nothing(tmp_path: Path) -> None:
