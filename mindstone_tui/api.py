@@ -33,7 +33,7 @@ from mindstone_tui.core.transcript import Damaged, History, Verdict
 from mindstone_tui.core.transcript import verify as verify_transcript
 
 if TYPE_CHECKING:
-    from mindstone_tui.core.config.settings import McpServerSettings
+    from mindstone_tui.core.config.settings import McpServerSettings, Settings
     from mindstone_tui.core.entries import Image, Line
     from mindstone_tui.core.entries.conversation import ClientMatched
     from mindstone_tui.core.events import ContextReport
@@ -63,9 +63,14 @@ class Home:
         self.places = Places.resolve(known)
         self._folder = folder
 
+    @property
+    def settings(self) -> Settings:
+        """The settings as they are now: a person may change them while a program runs."""
+        return load(self.places, self.environ).settings
+
     def key(self, session: str, folder: Path | None = None) -> SessionKey:
         """The session of that name, else the one that is meant in the folder."""
-        if named := session or load(self.places, self.environ).settings.session.default:
+        if named := session or self.settings.session.default:
             return session_named(self.places, named)
         from mindstone_tui.core.library.projects import session_in  # 30 ms
 
@@ -73,7 +78,7 @@ class Home:
 
     def fetch_news(self, key: SessionKey, *, everything: bool = False) -> None:
         """Bring the copy of a shared history up to date, if it is one and its server answers."""
-        history = load(self.places, self.environ).settings.history
+        history = self.settings.history
         if history.url or history.sessions:
             from mindstone_tui.core.shared.copies import catch_up  # psycopg: 0.15 s
 
@@ -385,9 +390,10 @@ def recall(
     if not query.strip():
         raise UsageError("There is nothing to look for.", "Say what to recall.")
     here = _home(home)
-    settings = load(here.places, here.environ).settings
     here.fetch_news(here.key(session), everything=checked_scope(scope) != "session")
-    with StoredRecall(here.places, here.key(session), settings, checked_scope(scope)) as stored:
+    with StoredRecall(
+        here.places, here.key(session), here.settings, checked_scope(scope)
+    ) as stored:
         return stored.ask(query, count, since=since, kinds=kinds)
 
 

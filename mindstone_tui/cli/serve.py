@@ -14,7 +14,6 @@ from mindstone_tui.api import Home
 from mindstone_tui.cli.options import JSON, given, switch
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core import errors, text
-from mindstone_tui.core.config import load
 
 if TYPE_CHECKING:
     from mindstone_tui.servers.resident import Listening
@@ -52,7 +51,7 @@ def serve(
         raise typer.Exit(_stop(home))
     from mindstone_tui.servers.resident import Resident, start_in_background  # 132 ms
 
-    settings = load(home.places, home.environ).settings
+    settings = home.settings
     chosen = settings.serve.port if port is None else port
     linger = settings.attach.linger if on_demand else 0.0
 

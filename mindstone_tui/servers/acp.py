@@ -22,7 +22,6 @@ from typing import Any, Final
 from mindstone_tui import __version__, api
 from mindstone_tui.core import diagnostics, entries, patterns, signals, transcript
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.config import load
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.events.question import A_LETTER
@@ -263,7 +262,7 @@ class EditorAgent:
 
     async def _new(self, params: dict[str, Any]) -> dict[str, Any]:
         cwd = _folder(params)
-        settings = load(self._home.places, self._home.environ).settings
+        settings = self._home.settings
         return await self._connect(settings.acp.session or self._free_name(cwd), cwd, params)
 
     async def _load(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -287,7 +286,7 @@ class EditorAgent:
     async def _list(self, params: dict[str, Any]) -> dict[str, Any]:
         listed = await asyncio.to_thread(self._lookup.listed)
         start = int(params.get("cursor") or 0)
-        page = load(self._home.places, self._home.environ).settings.acp.page
+        page = self._home.settings.acp.page
         if params.get("cwd"):
             project = str(project_of(_folder(params).resolve()))
             listed = [one for one in listed if one.project == project]

@@ -20,7 +20,6 @@ import msgspec
 
 from mindstone_tui import api
 from mindstone_tui.core import diagnostics, disk, entries, errors, transcript
-from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.features.rules import record_firing, ruling_on
 from mindstone_tui.core.interchange.attach_targets import BEFORE_A_TOOL, TARGETS
@@ -137,7 +136,7 @@ class Attached:
         """When a hook last said something, by the process's clock."""
         self._home = home
         _allow_many_files()
-        settings = self._settings()
+        settings = self._home.settings
         self._watch = watch.FolderWatch(home.places, settings, home.environ)
         self._recall = project_recall.ProjectRecall(home.places, settings, home.environ)
         self._clean = take_over.Cleaner(home.environ)
@@ -165,7 +164,7 @@ class Attached:
                 if not watch.is_wanted(places):
                     held.close()
                     follows = False
-                elif not follows and self._settings().attach.watch:
+                elif not follows and self._home.settings.attach.watch:
                     if follows := held.enter_context(watch.only_watch(places)):
                         await self._in(self._taking, self._watch.begin)
                     else:
@@ -279,7 +278,7 @@ class Attached:
 
     def _get_ready_to_act(self, call: HookCall) -> None:
         """A turn begins: read what it may be told, and let hooks know whether it may be."""
-        if not self._settings().attach.at_action:
+        if not self._home.settings.attach.at_action:
             self._marker.unlink(missing_ok=True)
             return
         with contextlib.suppress(OSError, errors.MindstoneError):
@@ -307,19 +306,19 @@ class Attached:
 
     def _lost(self, call: HookCall) -> str:
         """What the program's own compaction lost."""
-        if call.key is None or not self._settings().attach.handoff:
+        if call.key is None or not self._home.settings.attach.handoff:
             return ""
         own, starts = self._places(call.key), call.source == "compact"
-        tokens = self._settings().attach.handoff_tokens
+        tokens = self._home.settings.attach.handoff_tokens
         return self._compactions.lost(own, Path(call.cwd), call.file, tokens, starts=starts)
 
     def _offer(self, call: HookCall) -> str:
         """A new session is offered the handoff before it; one that was compacted, what it lost."""
-        if not self._settings().attach.handoff or call.source == "resume":
+        if not self._home.settings.attach.handoff or call.source == "resume":
             return ""
         if call.source == "compact":
             return self._lost(call)
-        tokens = self._settings().attach.handoff_tokens
+        tokens = self._home.settings.attach.handoff_tokens
         newest = self._recall.newest_session(Path(call.cwd), besides=call.key)
         return project_recall.offer(newest, tokens) if newest is not None else ""
 
@@ -364,9 +363,6 @@ class Attached:
 
     def _in(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
         return asyncio.get_running_loop().run_in_executor(pool, work)
-
-    def _settings(self) -> Settings:
-        return load(self._home.places, self._home.environ).settings
 
 
 def _allow_many_files() -> None:

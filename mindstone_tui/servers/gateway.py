@@ -21,7 +21,6 @@ import msgspec
 from mindstone_tui import api
 from mindstone_tui.core import entries, paths, transcript
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries.conversation import AssistantMessage, ClientMatched
 from mindstone_tui.core.errors import CLIENT_GONE, MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.events.narrate import describe
@@ -155,11 +154,6 @@ class Gateway(msgspec.Struct, eq=False):
     failures: int = 0
 
     @property
-    def settings(self) -> Settings:
-        """The settings as they are now."""
-        return load(self._home.places, self._home.environ).settings
-
-    @property
     def rooms(self) -> int:
         """Sessions that are open."""
         return len(self._rooms)
@@ -244,7 +238,9 @@ class Gateway(msgspec.Struct, eq=False):
                     reply.usage = _added(reply.usage, usage)
                     if asked:
                         reply.calls, reply.ending = calls, "calls"
-                        run.wait_for({call.id for call in calls}, self.settings.serve.tool_wait)
+                        run.wait_for(
+                            {call.id for call in calls}, self._home.settings.serve.tool_wait
+                        )
                     if asked or complete:  # the answer is on disk; the turn's end follows there
                         return
                 case ev.ModelCalled(model=model):
@@ -261,7 +257,7 @@ class Gateway(msgspec.Struct, eq=False):
     async def close_idle(self) -> None:
         """Close what nobody used for a while."""
         now = asyncio.get_running_loop().time()
-        idle = self.settings.serve.idle
+        idle = self._home.settings.serve.idle
         for name, room in list(self._rooms.items()):
             patience = min(idle, _RETRIED_WITHIN) if room.failed else idle
             if not room.turn.locked() and now - room.used > patience:

@@ -328,7 +328,7 @@ class Endpoints(msgspec.Struct, eq=False):
         return await asyncio.to_thread(lambda: read(decode(sent)))
 
     async def _models(self, request: Request) -> Response:
-        settings = self.gateway.settings
+        settings = self._home.settings
         found = await list_models(self._home.places, settings, self._home.environ)
         usual = await window_of(self._home.places, settings, self._home.environ)
         windows = {DEFAULT_MODEL: usual, **{one.name: one.window for one in found if one.usable}}
@@ -337,7 +337,7 @@ class Endpoints(msgspec.Struct, eq=False):
         return JSONResponse({"object": "list", "data": data, **ends})
 
     async def _model(self, request: Request) -> Response:
-        name, settings = request.path_params["name"], self.gateway.settings
+        name, settings = request.path_params["name"], self._home.settings
         asked = "" if name == DEFAULT_MODEL else name
         window = await window_of(self._home.places, settings, self._home.environ, asked)
         return JSONResponse(_model(name, window))

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Meta
 
 from mindstone_tui import api
-from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.entries import KINDS, Line, Unknown
 from mindstone_tui.core.entries.derived import replaced_in_words
 from mindstone_tui.core.entries.provenance import MARK, ImportSource, is_imported
@@ -56,11 +55,6 @@ class Lookup(msgspec.Struct, eq=False):
     """Read-only questions about all sessions of one home."""
 
     _home: api.Home
-
-    @property
-    def settings(self) -> Settings:
-        """The settings as they are now."""
-        return load(self._home.places, self._home.environ).settings
 
     def fix(
         self, error: Annotated[str, Meta(max_length=4_000)] = "", limit: Count = 0
@@ -105,7 +99,7 @@ class Lookup(msgspec.Struct, eq=False):
 
     @property
     def _work(self) -> work.WorkDone:
-        return work.WorkDone(self._home.places, self.settings)
+        return work.WorkDone(self._home.places, self._home.settings)
 
     def sessions(
         self,
@@ -180,7 +174,7 @@ class Lookup(msgspec.Struct, eq=False):
         places = self._home.places
         sessions = profile.list_described(places, asked.wanted) if asked.wanted else []
         hits = (
-            search_everywhere(places, self.settings, asked.words, most, asked.wanted).hits
+            search_everywhere(places, self._home.settings, asked.words, most, asked.wanted).hits
             if asked.words
             else ()
         )
@@ -242,7 +236,7 @@ class Lookup(msgspec.Struct, eq=False):
             check_sent(history, line)
             standing = _standing(line, standings_of(history))
         text = text_of(line)
-        most = self.settings.mcp.max_chars
+        most = self._home.settings.mcp.max_chars
         end = min(offset + min(limit or most, most), len(text))
         return {
             **source_of(line),
@@ -272,7 +266,7 @@ class Lookup(msgspec.Struct, eq=False):
             later = _spoken(history, middle.seq, min(after, _WIDEST), everything, back=False)
             lines = [history.whole(line) for line in (*reversed(earlier), middle, *later)]
             standings = standings_of(history)
-        most = max(self.settings.mcp.max_chars // len(lines), 200)
+        most = max(self._home.settings.mcp.max_chars // len(lines), 200)
         origin = profile.Origins(self._home.places)
         return {
             "session": middle.session,
@@ -299,7 +293,7 @@ class Lookup(msgspec.Struct, eq=False):
         places = self._places(session)
         if not places.transcript.exists():
             raise places.missing()
-        newest = project_recall.newest_handoff(places)[: self.settings.mcp.max_chars // 2]
+        newest = project_recall.newest_handoff(places)[: self._home.settings.mcp.max_chars // 2]
         said = "\n\n".join(
             f"[{one['session']} line {one['line']}, {one['date']}"
             f"{', ' + MARK if 'imported' in one else ''}] {one['role']}:\n{one['text']}"
@@ -317,13 +311,13 @@ class Lookup(msgspec.Struct, eq=False):
         with self._history(session) as history:
             lines = _spoken(history, history.head.seq + 1, count, False, back=True, counting=True)
             whole = [history.whole(line) for line in reversed(lines)]
-        most = max(self.settings.mcp.max_chars // max(2 * len(whole), 1), 200)
+        most = max(self._home.settings.mcp.max_chars // max(2 * len(whole), 1), 200)
         origin = profile.Origins(self._home.places)
         return [_quoted(line, most, origin) for line in whole]
 
     def _cited(self, hits: Sequence[RecalledHit]) -> list[dict[str, Any]]:
         """Hits with their sources, all texts together within bounds."""
-        most = max(self.settings.mcp.max_chars // max(len(hits), 1), 200)
+        most = max(self._home.settings.mcp.max_chars // max(len(hits), 1), 200)
         return [self._cite(hit, most) for hit in hits]
 
     def _cite(self, hit: RecalledHit, most: int) -> dict[str, Any]:
@@ -365,7 +359,7 @@ class Lookup(msgspec.Struct, eq=False):
         return History(places)
 
     def _count(self, asked: int) -> int:
-        most = self.settings.mcp.max_results
+        most = self._home.settings.mcp.max_results
         return min(asked, most) if asked > 0 else most
 
 

@@ -76,7 +76,7 @@ class MemoryServer:
 
     async def propose_memory(self, text: Proposed, session: SessionName = "") -> dict[str, Any]:
         """Propose something to be remembered. It is only a proposal: the person decides."""
-        if not (self._propose or self._lookup.settings.mcp.propose):
+        if not (self._propose or self._home.settings.mcp.propose):
             raise UsageError(
                 "This server is read-only: nothing was proposed.",
                 "The person can allow proposals with `mindstone mcp --propose`.",
@@ -105,7 +105,7 @@ class MemoryServer:
     async def resources(self) -> list[tuple[str, str]]:
         """Addresses of sessions with their titles, the default session first."""
         listed = await asyncio.to_thread(self._lookup.listed)
-        most = self._lookup.settings.mcp.max_results
+        most = self._home.settings.mcp.max_results
         return [(address(one.session), one.title or one.session) for one in listed[:most]]
 
     async def handoff(self, session: str) -> str:

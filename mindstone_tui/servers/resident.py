@@ -23,7 +23,6 @@ import msgspec
 
 from mindstone_tui import __version__, api
 from mindstone_tui.core import diagnostics, disk, errors, paths, signals
-from mindstone_tui.core.config import load
 from mindstone_tui.core.library.vectors import pending_everywhere
 from mindstone_tui.servers import attached, gateway, lookup, page
 from mindstone_tui.servers.peer import LONGEST, Handler, Peer
@@ -298,7 +297,7 @@ class Resident:
             if linger and time.monotonic() - self._attached.last_asked > linger:
                 self.stop()
             await self._gateway.close_idle()
-            settings = load(self._home.places, self._home.environ).settings
+            settings = self._home.settings
             await self._page.close_idle(settings.serve.idle)
             places = self._home.places
             waiting = await asyncio.to_thread(pending_everywhere, places)
@@ -328,7 +327,7 @@ class Resident:
         # Deferred: with uvicorn and starlette some tenths of a second, and only HTTP needs it.
         from mindstone_tui.servers.http import Guard, application
 
-        serve = load(self._home.places, self._home.environ).settings.serve
+        serve = self._home.settings.serve
         hosts = frozenset(f"{name}:{port}" for name in (HOST, "localhost", "[::1]"))
         app = application(self._home, self._gateway, self._page, self._own.log)
         guard = Guard(

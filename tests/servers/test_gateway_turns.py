@@ -384,7 +384,7 @@ async def test_results_that_never_come_are_waited_for_as_long_as_is_set(home: Pa
 
 async def test_tools_of_ours_and_models_have_rooms_of_their_own(home: Path) -> None:
     async with sitting(home) as desk:
-        model = str(desk.gateway.settings.models.default)
+        model = str(desk.home.settings.models.default)
         wishes: list[dict[str, Any]] = [
             *({}, {"model": model}, {"own_tools": True}, {"model": "default"})
         ]
