@@ -85,7 +85,7 @@ def import_(
         outcome = _take_all(importer, files, key, json=json)
     if len(files) > 1 and not json:
         outcome.say()
-    if not outcome.sessions_or_empty:
+    if not (outcome.sessions or outcome.empty):  # damaged records alone are no session
         raise typer.Exit(errors.ExitCode.FAILED)
 
 
@@ -275,11 +275,6 @@ class _Outcome:
         self.empty = 0
         self.no_sessions: list[Path] = []
         self.refused = 0
-
-    @property
-    def sessions_or_empty(self) -> bool:
-        """Whether any file was what it should be; one of damaged records alone was not."""
-        return bool(self.sessions or self.empty)
 
     def count(self, report: import_session.ImportReport) -> None:
         """Take in one conversation."""

@@ -154,7 +154,8 @@ class SharedLease(Lease):
         self._store = store
         self._seconds = seconds
         self._holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
-        self._grant: Grant | None = None
+        self.grant: Grant | None = None
+        """What the server gave, as far as this process knows."""
         self._lost = False
         self._done = threading.Event()
         self.on_lost: Callable[[], object] = lambda: None
@@ -165,11 +166,6 @@ class SharedLease(Lease):
         """Whether this process has it, as far as it knows."""
         return super().held and not self._lost
 
-    @property
-    def grant(self) -> Grant | None:
-        """What the server gave, as far as this process knows."""
-        return self._grant
-
     def close(self) -> None:
         """The same, and end the connection."""
         self.give_back()
@@ -177,7 +173,7 @@ class SharedLease(Lease):
 
     def _try_take(self, *, stay: bool) -> bool:
         """The same here, and then at the server."""
-        if self._grant is not None:
+        if self.grant is not None:
             return True
         if not super()._try_take(stay=stay):
             return False
@@ -191,7 +187,7 @@ class SharedLease(Lease):
         if grant is None:
             super().give_back()
             return False
-        self._grant, self._lost = grant, False
+        self.grant, self._lost = grant, False
         self._transcript.hold(grant)
         self._done = threading.Event()
         threading.Thread(
@@ -201,7 +197,7 @@ class SharedLease(Lease):
 
     def give_back(self) -> None:
         """Let others have it; if the server cannot be told, it runs out by itself."""
-        grant, self._grant = self._grant, None
+        grant, self.grant = self.grant, None
         if grant is not None:
             self._done.set()
             self._transcript.hold(None)

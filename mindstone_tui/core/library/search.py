@@ -359,7 +359,7 @@ def _lines(session: SessionPlaces, wanted: profiles.SessionFilter) -> Iterator[L
             result = line.entry if isinstance(line.entry, conversation.ToolReturned) else None
             about = calls.pop(result.call, "") if result else ""
             if wanted.takes_line(
-                role=_role(line),
+                role=line.role,
                 tool=result.name if result else "",
                 text=f"{about}\n{said[1]}",
                 ts=line.ts,
@@ -385,16 +385,6 @@ def _takes(wanted: profiles.SessionFilter, hit: Hit) -> bool:
     passage = hit.passage
     text = f"{passage.about}\n{hit.text}"
     return wanted.takes_line(role=passage.role, tool=passage.speaker, text=text, ts=passage.ts)
-
-
-def _role(line: Line) -> str:
-    match line.entry:
-        case conversation.UserMessage():
-            return "user"
-        case conversation.AssistantMessage() | conversation.AssistantPartial():
-            return "assistant"
-        case _:
-            return "tool"
 
 
 def _as_hit(session: str, hit: Hit) -> SessionHit:

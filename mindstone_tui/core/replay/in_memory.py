@@ -172,7 +172,6 @@ class InMemoryTranscript(Transcript):
             parent=draft.parent,
             prev=self.lines[-1].hash if self.lines else GENESIS,
             hash=f"{_MADE}-{seq:08}",
-            blobs={},
             raw=b"",
         )
         self.lines.append(line)

@@ -126,7 +126,6 @@ def only_there(home: Places, history: HistorySettings) -> list[SessionSummary]:
             main=each.key.main,
             size=each.size,
             entries=each.head.seq + 1,
-            turns=0,
             updated=each.updated,
             role="event",
             text=f"{where} has it; opening it brings it here.",

@@ -97,7 +97,8 @@ class FileSteps:
     def require(self, turns: Sequence[int]) -> None:
         """Refuse, and say why, if what these turns did can no longer be put back."""
         wanted = frozenset(turns)
-        lost = [step.turn for step in self.steps if step.turn in wanted and self._is_lost(step)]
+        taken = [step for step in self.steps if step.turn in wanted and step.restored is None]
+        lost = [step.turn for step in taken if step.lost]
         if not lost:
             return
         last = max(lost)
@@ -113,9 +114,6 @@ class FileSteps:
             f"What turns up to turn {last} did to files can no longer be put back: {why}.",
             f"`/undo {left}` takes back what came after." if left else "",
         )
-
-    def _is_lost(self, step: FileStep) -> bool:
-        return step.restored is None and step.lost
 
     def of_turns(self, turns: Iterable[int]) -> list[ChangeSet]:
         """What these turns did, a set for each root."""
