@@ -154,8 +154,7 @@ class SharedLease(Lease):
         self._store = store
         self._seconds = seconds
         self._holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
-        self.grant: Grant | None = None
-        """What the server gave, as far as this process knows."""
+        self._grant: Grant | None = None
         self._lost = False
         self._done = threading.Event()
         self.on_lost: Callable[[], object] = lambda: None
@@ -166,6 +165,11 @@ class SharedLease(Lease):
         """Whether this process has it, as far as it knows."""
         return super().held and not self._lost
 
+    @property
+    def grant(self) -> Grant | None:
+        """What the server gave, as far as this process knows."""
+        return self._grant
+
     def close(self) -> None:
         """The same, and end the connection."""
         self.give_back()
@@ -173,7 +177,7 @@ class SharedLease(Lease):
 
     def _try_take(self, *, stay: bool) -> bool:
         """The same here, and then at the server."""
-        if self.grant is not None:
+        if self._grant is not None:
             return True
         if not super()._try_take(stay=stay):
             return False
@@ -187,7 +191,7 @@ class SharedLease(Lease):
         if grant is None:
             super().give_back()
             return False
-        self.grant, self._lost = grant, False
+        self._grant, self._lost = grant, False
         self._transcript.hold(grant)
         self._done = threading.Event()
         threading.Thread(
@@ -197,7 +201,7 @@ class SharedLease(Lease):
 
     def give_back(self) -> None:
         """Let others have it; if the server cannot be told, it runs out by itself."""
-        grant, self.grant = self.grant, None
+        grant, self._grant = self._grant, None
         if grant is not None:
             self._done.set()
             self._transcript.hold(None)
