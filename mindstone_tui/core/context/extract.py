@@ -114,15 +114,25 @@ def _passage(line: Line, action: Action | None) -> SourceMessage | None:
     return None
 
 
+_ANSWERS: Final = (
+    conversation.ToolApproved,
+    conversation.ToolRefused,
+    conversation.ToolReturned,
+)
+
+
 def approvals_of(lines: Iterable[Line]) -> tuple[str, ...]:
     """What a person allowed, for good or the newest times for once, refused, or left unanswered."""
     asked: dict[str, str] = {}
+    waits: dict[str, str] = {}
     found: list[str] = []
     once: list[str] = []
     for line in lines:
         match line.entry:
-            case conversation.ToolCalled(call=call, name=name, shown=shown):
+            case conversation.ToolCalled(call=call, name=name, shown=shown, approved=approved):
                 asked[call] = _as_asked(name, shown)
+                if not approved:
+                    waits[call] = f"{asked[call]} is not answered yet"
             case conversation.ToolApproved(rule=rule, remember=remember, by=by) if (
                 rule and remember
             ):
@@ -132,11 +142,9 @@ def approvals_of(lines: Iterable[Line]) -> tuple[str, ...]:
             case conversation.ToolRefused(call=call, by="person", why=why):
                 because = "" if why in ("", _DECLINED) else f": {one_line(why, _APPROVAL_SHOWN)}"
                 found.append(f"{asked.get(call, call)} was refused (turn {line.turn}){because}")
-                asked.pop(call, None)
-            case conversation.ToolReturned(call=call):
-                asked.pop(call, None)
-    waits = (f"{call} is not answered yet" for call in asked.values())
-    return tuple(dict.fromkeys((*found, *once[-_ONCE:], *waits)))
+        if isinstance(line.entry, _ANSWERS):
+            waits.pop(line.entry.call, None)
+    return tuple(dict.fromkeys((*found, *once[-_ONCE:], *waits.values())))
 
 
 def _as_asked(name: str, shown: str) -> str:

@@ -146,27 +146,29 @@ def _copies(lines: Sequence[Line]) -> Iterator[Draft]:
     """Lines of the parent as the fork writes them: each names the one it came from.
 
     A verdict is the fork's own, and so is the change of a memory that follows from one: they name
-    lines by their numbers, which are others there. What was answered before is no proposal or offer
+    lines by their numbers, which are others there, and stand in the turn of the correction: the one
+    in which they were made may not be in the fork. What was answered before is no proposal or offer
     of the fork's.
     """
     placed = {line.seq: at for at, line in enumerate(lines, _BEFORE_COPIES)}
+    turns = {line.seq: line.turn for line in lines}
     for line in lines:
         assert not isinstance(line.entry, Unknown)
-        entry, parent = conversation.without_usage(line.entry), line.id
+        entry, parent, turn = conversation.without_usage(line.entry), line.id, line.turn
         if isinstance(entry, derived.StatementSuperseded):
+            turn = turns[entry.by]
             old, new = placed[entry.statement], placed[entry.by]
             entry, parent = msgspec.structs.replace(entry, statement=old, by=new), ""
         elif isinstance(entry, derived.MemoryProposed):
             made, by, parent = f"m{placed[line.seq]}", placed[entry.sources[-1]], ""
+            turn = turns[entry.sources[-1]]
             why, who = f"corrected in line {by}", f"{derived.BY_CORRECTION}{by}"
             entry = msgspec.structs.replace(entry, proposal=made, sources=(by,), by=who, why=why)
         elif isinstance(entry, derived.MemoryDecided):
             entry = msgspec.structs.replace(entry, proposal=f"{line.session} {entry.proposal}")
         elif isinstance(entry, derived.OfferAnswered):
             entry = msgspec.structs.replace(entry, offer=0)
-        yield Draft(
-            entry=entry, turn=line.turn, channel=line.channel, ts=line.ts, parent=parent or None
-        )
+        yield Draft(entry=entry, turn=turn, channel=line.channel, ts=line.ts, parent=parent or None)
 
 
 def _aside(child: SessionPlaces) -> SessionPlaces:

@@ -137,6 +137,10 @@ def test_approvals_say_what_was_allowed_refused_and_left_unanswered() -> None:
         ToolCalled(call=str(n), name="shell", digest="d", shown=f"run {said}\n{said}")
         for n, said in enumerate(("touch a", "rm -rf data", "ls"))
     ]
+    # Nobody was asked about reading, whatever became of its result.
+    calls.append(
+        ToolCalled(call="3", name="read", digest="d", shown="a", approved="read-only tool")
+    )
     answers = [
         ToolApproved(call="0", digest="d", by="person"),
         ToolRefused(call="1", by="person", why="declined by the user"),
@@ -144,10 +148,11 @@ def test_approvals_say_what_was_allowed_refused_and_left_unanswered() -> None:
     lines = [line_of(entry, seq=n, turn=n + 1) for n, entry in enumerate((*calls, *answers))]
     done = line_of(ToolReturned(call="0", name="shell", text=""), seq=9, turn=9)
     assert approvals_of([*lines, done]) == (
-        "shell rm -rf data was refused (turn 5)",
-        "shell touch a was allowed once (turn 4)",
+        "shell rm -rf data was refused (turn 6)",
+        "shell touch a was allowed once (turn 5)",
         "shell ls is not answered yet",
     )
+    assert approvals_of([*lines, done]) == approvals_of(lines), "what was allowed is answered"
 
 
 async def test_what_was_missed_is_asked_for_once_more() -> None:

@@ -319,6 +319,24 @@ async def test_what_was_corrected_before_a_fork_is_corrected_in_it(
         assert "superseded" not in (await fork.run("/why turn 2"))[1]
 
 
+async def test_a_verdict_that_was_given_later_stands_with_its_correction_in_a_fork(
+    home: Path,
+) -> None:
+    async with on_stage(home, model="local/guide", context_window=8_000) as stage:
+        await stage.say("Build me a tide table.")
+        await stage.say("The Heron server listens on port 8765.")
+        await stage.say("Port clash: 8765 is taken by the old system. Use 8790.")
+        await stage.say("What about the tides?")
+        for asked in ("/prune turn 2", "/prune turn 3"):
+            assert (await stage.run(asked))[0].ok
+        await stage.say("Is 8765 taken by the old system? Which port for the Heron server?")
+        await stage.say("thanks")
+        await stage.run("/fork child turn 3")
+    async with on_stage(home, key=CHILD, model="local/guide") as fork:
+        assert max(line.turn for line in fork.lines()) == 3
+        assert Standings(fork.lines()).of(said_in(fork, "port 8765."))[0].what == "superseded"
+
+
 async def test_a_fork_has_the_note_again_whose_correction_was_rewound(
     home: Path, tmp_path: Path
 ) -> None:
