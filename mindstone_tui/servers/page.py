@@ -23,6 +23,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom, begun_in
+from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.servers import lookup, page_items, wire
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class PageRoom:
         self.panel: page_items.Item | None = None
         self._untold: deque[page_items.Item] = deque(maxlen=_UNTOLD)
         """What the session said while nobody looked and history does not hold."""
+        self.became: dict[str, bool] = {}
+        """What was done of what browsers asked for, and what they gave up before."""
         self.taking = False
         """Whether a turn that began on the page runs."""
         self.used = asyncio.get_running_loop().time()
@@ -159,7 +162,7 @@ class Page:
             Route("/page/waiting", self._waiting, methods=["GET"]),
             *(
                 Route(f"/page/{act.__name__[1:]}", self._post(act), methods=["POST"])
-                for act in (_send, _answer, _stop, _withdraw)
+                for act in (_send, _answer, _stop, _withdraw, _became)
             ),
         ]
 
@@ -267,8 +270,12 @@ class Page:
 
         async def handle(request: Request) -> Response:
             told = await asyncio.to_thread(wire.decode, await request.body())
-            act(await self._room(str(told.get("session", ""))), told)
-            return _json({"ok": True})
+            room = await self._room(str(told.get("session", "")))
+            done = room.became.setdefault(str(told.get("instead")), False)
+            if (once := str(told.get("once") or fresh_nonce())) not in room.became:
+                act(room, told)
+                room.became[once] = True
+            return _json({"ok": room.became[once], "done": done})
 
         return handle
 
@@ -318,12 +325,16 @@ def _answer(room: PageRoom, told: dict[str, Any]) -> None:
 
 
 def _stop(room: PageRoom, told: dict[str, Any]) -> None:
-    how = "key" if told.get("how") == "key" else "click"
+    how = page_items.hand_of(told)[0] or "click"
     room.conversation.interrupt("The person stopped it in the browser.", how=how)
 
 
 def _withdraw(room: PageRoom, told: dict[str, Any]) -> None:
     room.conversation.withdraw(str(told.get("queued", "")))
+
+
+def _became(room: PageRoom, told: dict[str, Any]) -> None:
+    """Do nothing: what became of something else is in every reply."""
 
 
 def _json(told: Any) -> Response:

@@ -160,7 +160,7 @@ def answer_of(asked: ev.ToolAsked, told: Item) -> ev.Answer:
     """The person's word; whatever is not a yes that was offered is a no."""
     how, seen = hand_of(told)
     choice = str(told.get("choice", ""))
-    why = one_line(str(told.get("why") or ""), _LONGEST_WHY) or "declined in the browser"
+    why = one_line(str(told.get("why") or ""), _LONGEST_WHY)
     return answer_to(asked, choice, why=why, how=how or "button", seen=seen)
 
 

@@ -549,6 +549,9 @@ class Driven:
     def say(self, text: str) -> None:
         self._loop.call_soon_threadsafe(self._talk.send, text)
 
+    def until_asked(self) -> None:
+        self._asked.put(self._asked.get(timeout=PATIENCE))
+
     def decline(self) -> None:
         call = self._asked.get(timeout=PATIENCE)
         self._loop.call_soon_threadsafe(self._talk.answer, call, ev.Answer(allowed=False))
@@ -773,3 +776,28 @@ async def test_words_that_were_never_sent_are_told_to_the_first_who_looks(
                         if "queued before the stop" in line:
                             break
         assert any("queued before the stop" in line for line in heard), heard
+
+
+async def test_what_a_browser_gave_up_is_not_done_when_it_arrives_later(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path) as served, served.client() as client:
+
+        async def post(path: str, **told: str) -> bool:
+            reply = await client.post(f"/page/{path}", json={"session": "main", **told})
+            assert reply.status_code == 200
+            return bool(reply.json()["done"])
+
+        assert await post("became", instead="a") is False
+        await post("send", text="given up", once="a")
+        await post("send", text="/name kept", once="b")
+        await post("send", text="/name changed", once="b")
+        assert await post("became", instead="b"), "it was done"
+        assert await post("became", instead="a") is False
+        await post("send", text="the only one", once="c")
+        async with asyncio.timeout(PATIENCE):
+            while "turn_ended" not in served.kinds():  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        lines = api.log(session="main", kinds=("user_message",), home=served.home)
+        said = [line.entry for line in lines if isinstance(line, Line)]
+        assert [one.text for one in said if isinstance(one, UserMessage)] == ["the only one"]
