@@ -801,3 +801,32 @@ async def test_what_a_browser_gave_up_is_not_done_when_it_arrives_later(
         lines = api.log(session="main", kinds=("user_message",), home=served.home)
         said = [line.entry for line in lines if isinstance(line, Line)]
         assert [one.text for one in said if isinstance(one, UserMessage)] == ["the only one"]
+
+
+async def test_what_came_of_an_undo_on_the_page_is_told_in_the_app_that_answered_it(
+    home: Path, tmp_path: Path
+) -> None:
+    wish = calls(("write", {"path": "note.txt", "content": "x\n"}))
+    async with residing(home, tmp_path, wish, {"text": "Well."}) as served:
+        app = await api.connect("main", home=served.home, cwd=tmp_path, channel="tui", asks=True)
+        async with served.client() as client, asyncio.timeout(PATIENCE):
+            app.send("write it down")
+            ended, told = False, ""
+            async for event in app.events():
+                match event:
+                    case ev.ToolAsked(call=call):
+                        app.answer(call, ev.Answer(allowed=True))
+                    case ev.TurnEnded():
+                        with (tmp_path / "note.txt").open("a") as note:
+                            note.write("mine\n")
+                        undo = {"session": "main", "text": "/undo"}
+                        assert (await client.post("/page/send", json=undo)).status_code == 200
+                    case ev.ToolEnded(name="undo", status=status):
+                        ended = status == "ok"
+                    case ev.EntryAppeared(kind="files_restored", text=told):
+                        break
+            assert ended, "its question stands there for ever"
+            assert "Changes of turn 1 taken back: 1 file" in told
+            history = (await client.get("/page/history?session=main")).json()["items"]
+            assert told in [item.get("text") for item in history]
+            await app.close()

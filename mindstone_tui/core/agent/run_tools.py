@@ -436,18 +436,17 @@ async def ask_beside(
         with contextlib.suppress(errors.EntryNotSaved):
             record_answer(context, stopped, turn)
         raise
-    context.tell(
-        events.ToolEnded(
-            turn=0,
-            call=question.call,
-            name=question.name,
-            entry="",
-            status="ok" if answer.allowed else "refused",
-            text="",
-            finding="allowed" if answer.allowed else "declined",
-        )
-    )
+    context.tell(ended_beside(question, answer.allowed))
     return answer
+
+
+def ended_beside(asked: events.ToolAsked | conversation.ToolAsked, yes: bool) -> events.ToolEnded:
+    """The end of a question that no call of a model put: what comes of it is told otherwise."""
+    call, name, said = asked.call, asked.name, "allowed" if yes else "declined"
+    no = events.ToolEnded(
+        turn=0, call=call, name=name, entry="", status="refused", text="", finding=said
+    )
+    return msgspec.structs.replace(no, status="ok") if yes else no
 
 
 async def question_about(
