@@ -23,6 +23,7 @@ from mindstone_tui.core.entries.conversation import (
     MessageQueued,
     ToolAnswered,
     ToolAsked,
+    ToolRefused,
     TurnStarted,
     UserMessage,
 )
@@ -117,6 +118,8 @@ async def test_a_conversation_in_the_browser_beside_the_app(
             browser.until("document.getElementById('stop').hidden")
             assert browser.run("document.querySelector('.ask') === null"), "an answered question"
             assert "write: Allowed on the page with key, " in seen(browser)
+            below = "document.querySelector('.tool').nextElementSibling.textContent"
+            assert browser.run(below).startswith("write: Allowed"), "it stands under its call"
             assert "<script>document.title" in seen(browser)
             assert browser.run("document.querySelectorAll('#talk script, #talk img').length") == 0
             links = "Array.from(document.querySelectorAll('#talk a')).map((a) => a.protocol)"
@@ -486,7 +489,11 @@ async def test_a_question_on_a_closed_page_is_named_to_who_waits_and_can_be_decl
                 assert (code, "Declined: rm -rf build" in out) == (0, True)
         code, out = await run.ends()
         assert (code, out.strip()) == (0, "All is well."), run.errors
-        assert "tool_refused" in served.kinds()
+        lines = api.log(session="main", kinds=("tool_refused",), home=served.home)
+        why = "not today" if how == "a command" else ""
+        (refused_call,) = (line.entry for line in lines if isinstance(line, Line))
+        assert isinstance(refused_call, ToolRefused)
+        assert (refused_call.by, refused_call.why) == ("person", why)
         check_history(served.places())
 
 

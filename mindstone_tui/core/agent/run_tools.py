@@ -267,7 +267,7 @@ class _Use(msgspec.Struct):
             raise errors.Interrupted(answer.why)
         if not answer.allowed:
             by = conversation.NOBODY if answer.how == conversation.NOBODY else "person"
-            yield self._refused(by, answer.why or "The person said no.")
+            yield self._refused(by, answer.why)
             return
         call, digest = self.call.id, wanted.approval.digest
         self.context.hand = (f"{narrate_entry.ANSWERED}{call}", answer.seen)
@@ -465,7 +465,7 @@ async def question_about(
         shown=approval.shown,
         digest=approval.digest,
         diff=exact(approval.preview.body) if tool.risk == "write" else "",
-        why=" ".join((f"You are asked because {decision.reason}.", *approval.warnings)),
+        why=" ".join((f"You are asked because {decision.reason.rstrip('.')}.", *approval.warnings)),
         remember=tuple(each.remember for each in scopes if each.scope in ("exact", "prefix")),
         parts=tuple(
             events.AskedPart(

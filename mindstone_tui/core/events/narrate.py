@@ -13,19 +13,9 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Entry, Line, Unknown, base, derived, window
 from mindstone_tui.core.entries.conversation import NOBODY
 from mindstone_tui.core.entries.standings import turns_in_words
+from mindstone_tui.core.events import narrate_entry
 from mindstone_tui.core.events.from_entry import events_of
-from mindstone_tui.core.events.narrate_entry import (
-    EventLine,
-    Tone,
-    call_line,
-    decided,
-    how_many,
-    is_folder,
-    named_in,
-    of_entry,
-    taken_back,
-    turn_names,
-)
+from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, decided, of_entry
 from mindstone_tui.core.numbers import days, dollars, percent, seconds, tokens
 from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.transcript import Damaged
@@ -142,8 +132,10 @@ def _counted(answers: Sequence[ev.ToolAnswered]) -> str:
 def _changed(changes: Sequence[ev.FilesChanged]) -> str:
     """What a turn changed, each file once."""
     if len(changes) == 1:
-        return f"{how_many(changes[0])} changed, /undo takes it back"
-    named = {one.path for each in changes for one in each.changes if not is_folder(one)}
+        return f"{narrate_entry.how_many(changes[0])} changed, /undo takes it back"
+    named = {
+        one.path for each in changes for one in each.changes if not narrate_entry.is_folder(one)
+    }
     count = len(named) + sum(each.total - len(each.changes) for each in changes)
     return f"{plural(count, 'file')} changed, /undo takes it back"
 
@@ -297,19 +289,19 @@ def _of_tool(event: ev.ToolEvent) -> EventLine:
             who = f"{name}, which was cut short, or by somebody since" if unsure else name
             return EventLine(
                 sign="✎",
-                text=f"{how_many(event)} changed by {who}: {_paths(event)}",
+                text=f"{narrate_entry.how_many(event)} changed by {who}: {_paths(event)}",
                 detail=f"/undo {'asks about each' if unsure else 'takes it back'}{lost}",
                 tone="warning" if unkept else "note",
             )
         case ev.FilesRestored():
-            return taken_back(event)
+            return narrate_entry.taken_back(event)
         case _:
             assert_never(event)
 
 
 def _paths(event: ev.FilesChanged) -> str:
     """The first few paths of a change."""
-    known = [each.path for each in named_in(event)]
+    known = [each.path for each in narrate_entry.named_in(event)]
     return ", ".join([*known[:3], *(["…"] if max(len(known), event.total - 50) > 3 else [])])
 
 
@@ -410,7 +402,7 @@ _BY_THEMSELVES: Final = ("ceiling", "velocity", "spike", "emergency", "manual", 
 
 
 def _pruned(event: ev.WindowPruned) -> EventLine:
-    named = turn_names(turn for left in event.left for turn in left.turns)
+    named = narrate_entry.turn_names(turn for left in event.left for turn in left.turns)
     # What an import left out of the window was not counted, but estimated from its length.
     about = "about " if event.trigger == "import" else ""
     each = [
@@ -446,7 +438,7 @@ def _sources(passages: Iterable[derived.RecalledPassage]) -> str:
     found = list(passages)
     turns = [each.turn for each in found if each.seq >= 0]
     files = {each.entry: None for each in found if each.seq < 0}
-    return ", ".join([*([turn_names(turns)] if turns else []), *files])
+    return ", ".join([*([narrate_entry.turn_names(turns)] if turns else []), *files])
 
 
 def _of_memory_or_command(event: ev.MemoryEvent | ev.CommandEvent) -> EventLine:

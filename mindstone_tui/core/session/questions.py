@@ -15,13 +15,9 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import errors, events, numbers, values
+from mindstone_tui.core.agent import run_tools
 from mindstone_tui.core.agent.context import TurnContext
-from mindstone_tui.core.agent.run_tools import (
-    LeftQuestion,
-    asked_before,
-    ended_beside,
-    record_answer,
-)
+from mindstone_tui.core.agent.run_tools import LeftQuestion, asked_before, record_answer
 from mindstone_tui.core.entries import Line, base, conversation, derived, standings
 from mindstone_tui.core.events import Answer, AnyEvent, from_entry, narrate, narrate_entry
 from mindstone_tui.core.library import open_questions
@@ -374,7 +370,7 @@ class SharedQuestions:
             self._emit(from_entry.tool_answered(line))
             over = (isinstance(one.entry, conversation.TurnEnded) for one in self._newest_turn())
             if isinstance(asked, conversation.ToolAsked) and any(over):  # a command asked elsewhere
-                self._emit(ended_beside(asked, given.allowed))
+                self._emit(run_tools.ended_beside(asked, given.allowed))
 
 
 def _answers(turn: list[Line], asked: Line) -> Iterator[tuple[Line, conversation.ToolAnswered]]:

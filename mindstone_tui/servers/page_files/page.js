@@ -19,6 +19,7 @@ let reasons = kept.reasons || {}, drafts = kept.drafts || {}; // what was writte
 let opened = 0, turned = 0, begun = Promise.resolve(); // when one last came into view, and a turn began; once the page listens
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
 let turn = 0, decided = {}, wanted = {}; // the newest turn, what was decided in it and what was asked about, by call
+let notes = {}; // the lines that say how calls were decided, until the calls stand above them
 let names = {}, taken = ""; // tools whose question is open, by call; the queued message that is wanted back
 
 function make(tag, name, text) {
@@ -65,7 +66,7 @@ async function post(path, body, lost, own = new AbortController()) {
     if (heard.signal.aborted && heard === stream && !dozes) again(body.session, heard, 0);
   }
 }
-function say(text, tone) { add(make("div", "note " + (tone || ""), text)); }
+function say(text, tone) { return add(make("div", "note " + (tone || ""), text)); }
 const attempt = (work) => work.catch((error) => say(error.message, error.lost ? "error lost" : "error"));
 function atEnd() { return talk.scrollHeight - talk.scrollTop - talk.clientHeight < 80; }
 function add(node, item) {
@@ -91,7 +92,7 @@ const draw = {
     const node = make("div", "user", item.text);
     if (item.channel && !["web", "import"].includes(item.channel)) node.append(make("small", "", "via " + item.channel));
     mark(node, item);
-    if (item.turn !== turn) tools = {}; // some models name every call alike
+    if (item.turn !== turn) { tools = {}; notes = {}; } // some models name every call alike
     if (item.queued) draw.withdrawn({ queued: item.queued });
     add(node, item); answer = thought = null; turn = item.turn; decided = {};
     busy(true);
@@ -128,7 +129,9 @@ const draw = {
       const line = make("summary"), shown = item.shown || wanted[item.call] || "";
       line.append(make("b", "", item.name), make("span", "what", shown.split("\n")[0]), make("span", "state"));
       node.append(line, make("pre", "shown", shown));
-      add(node); answer = thought = null;
+      if (notes[item.call]?.isConnected) notes[item.call].before(node); else add(node);
+      delete notes[item.call];
+      answer = thought = null;
     }
     node.dataset.state = item.state;
     node.querySelector(".state").textContent = item.told;
@@ -246,7 +249,8 @@ const draw = {
   },
   answered(item) {
     decided[item.call] = item.allowed;
-    if (asks[item.call]) settle(item.call, item.text, item.why); else if (names[item.call]) say(names[item.call] + ": " + item.text);
+    if (asks[item.call]) notes[item.call] = settle(item.call, item.text, item.why);
+    else if (names[item.call]) notes[item.call] = say(names[item.call] + ": " + item.text);
     delete names[item.call];
     keep(reasons[item.call + item.asked], item.why); // it went while nobody here was told
     delete reasons[item.call + item.asked];
@@ -329,7 +333,7 @@ function save() {
 window.addEventListener("pagehide", save);
 function settle(name, text, why) {
   const node = asks[name];
-  if (!node) return;
+  if (!node) return null;
   delete asks[name];
   titled();
   const held = node.contains(document.activeElement) || document.activeElement === document.body;
@@ -337,8 +341,10 @@ function settle(name, text, why) {
   if (reason === document.activeElement && why !== reason.value.trim()) torn = reason.value || " "; // its Enter sends nothing
   keep(reason.value, why);
   delete reasons[name + node.dataset.since];
-  node.replaceWith(make("div", "note", node.dataset.name + ": " + (text || "answered")));
+  const note = make("div", "note", node.dataset.name + ": " + (text || "answered"));
+  node.replaceWith(note);
   if (held) $("text").focus();
+  return note;
 }
 function cardOf(card) {
   const node = make("button", "card", card.text);
@@ -401,7 +407,7 @@ async function open(name) {
   }
   session = told.session;
   save();
-  talk.replaceChildren(...lost); answer = thought = null; tools = {}; asks = {}; names = {};
+  talk.replaceChildren(...lost); answer = thought = null; tools = {}; asks = {}; names = {}; notes = {};
   drawn.clear();
   for (const item of told.items) place(item);
   busy(told.busy);
