@@ -160,9 +160,10 @@ class Page:
             Route("/page/search", self._search, methods=["GET"]),
             Route("/page/around", self._around, methods=["GET"]),
             Route("/page/waiting", self._waiting, methods=["GET"]),
+            Route("/page/became", self._post(lambda *_: None), methods=["POST"]),
             *(
                 Route(f"/page/{act.__name__[1:]}", self._post(act), methods=["POST"])
-                for act in (_send, _answer, _stop, _withdraw, _became)
+                for act in (_send, _answer, _stop, _withdraw)
             ),
         ]
 
@@ -188,17 +189,16 @@ class Page:
         return Response(body, media_type=kind, headers={"content-security-policy": POLICY})
 
     async def _sessions(self, request: Request) -> Response:
-        told = await asyncio.to_thread(
-            self._lookup.sessions, contains=request.query_params.get("contains", "")
-        )
+        contains = request.query_params.get("contains", "")
+        told = await asyncio.to_thread(self._lookup.sessions, contains=contains)
         return _json({**told, "default": str(self._home.key(""))})
 
     async def _history(self, request: Request) -> Response:
         room = await self._room(request.query_params.get("session", ""))
         session = room.conversation.session
         items, head = await asyncio.to_thread(self._past, session)
-        told = {"session": session, "items": items, "head": head}
-        return _json({**told, "busy": room.conversation.busy})
+        busy = room.conversation.busy
+        return _json({"session": session, "items": items, "head": head, "busy": busy})
 
     def _past(self, session: str, after: int | None = None) -> tuple[list[page_items.Item], int]:
         """The newest lines as the page shows them, oldest first, and the number of the last one.
@@ -256,10 +256,8 @@ class Page:
 
     async def _around(self, request: Request) -> Response:
         given = request.query_params
-        told = await asyncio.to_thread(
-            self._lookup.context_around, given.get("session", ""), given.get("line", "")
-        )
-        return _json(told)
+        where = (given.get("session", ""), given.get("line", ""))
+        return _json(await asyncio.to_thread(self._lookup.context_around, *where))
 
     async def _waiting(self, request: Request) -> Response:
         found = await asyncio.to_thread(self._waits.look, LATELY)
@@ -331,10 +329,6 @@ def _stop(room: PageRoom, told: dict[str, Any]) -> None:
 
 def _withdraw(room: PageRoom, told: dict[str, Any]) -> None:
     room.conversation.withdraw(str(told.get("queued", "")))
-
-
-def _became(room: PageRoom, told: dict[str, Any]) -> None:
-    """Do nothing: what became of something else is in every reply."""
 
 
 def _json(told: Any) -> Response:

@@ -397,8 +397,9 @@ async function open(name) {
   if (stream) stream.abort();
   const own = stream = new AbortController(), crowded = setTimeout(room, ROOM);
   dozes = awaited = false;
-  const told = await call("/page/history?session=" + encodeURIComponent(name), null, own.signal).finally(() => clearTimeout(crowded));
-  if (own !== stream) return; // somebody chose another one meanwhile
+  const told = await call("/page/history?session=" + encodeURIComponent(name), null, own.signal)
+    .catch((error) => { if (!own.signal.aborted) throw error; }).finally(() => clearTimeout(crowded));
+  if (own !== stream || !told) return; // another one was chosen meanwhile, or it will be opened again
   const lost = told.session === session ? talk.querySelectorAll(".lost") : [];
   if (told.session !== session) { // what is half written there was not meant for here
     if (session) save();
@@ -414,6 +415,7 @@ async function open(name) {
   talk.scrollTop = talk.scrollHeight;
   titled();
   await sessions();
+  if (own !== stream) return;
   listen(session, told.head);
   look();
   $("text").focus();
