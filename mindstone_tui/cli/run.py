@@ -151,8 +151,7 @@ async def _listen(conversation: Conversation, show: Show, decline: bool) -> int:
             return output.PIPE_CLOSED
         match event:
             case events.Noticed(waits_for=call) if call and decline:
-                why = "declined by `mindstone run --decline`"
-                conversation.answer(call, events.Answer(allowed=False, why=why, how="--decline"))
+                conversation.answer(call, events.Answer(allowed=False, how="--decline"))
             case events.TurnEnded(ending="done", declined=declined):
                 return ExitCode.DECLINED if declined else ExitCode.DONE
             case events.TurnEnded(ending="interrupted"):

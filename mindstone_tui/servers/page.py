@@ -23,6 +23,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.library.open_questions import LATELY, WaitingRoom, begun_in
+from mindstone_tui.core.text import fresh_nonce
 from mindstone_tui.servers import lookup, page_items, wire
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class PageRoom:
         self.panel: page_items.Item | None = None
         self._untold: deque[page_items.Item] = deque(maxlen=_UNTOLD)
         """What the session said while nobody looked and history does not hold."""
+        self.became: dict[str, bool] = {}
+        """What was done of what browsers asked for, and what they gave up before."""
         self.taking = False
         """Whether a turn that began on the page runs."""
         self.used = asyncio.get_running_loop().time()
@@ -157,6 +160,7 @@ class Page:
             Route("/page/search", self._search, methods=["GET"]),
             Route("/page/around", self._around, methods=["GET"]),
             Route("/page/waiting", self._waiting, methods=["GET"]),
+            Route("/page/became", self._post(lambda *_: None), methods=["POST"]),
             *(
                 Route(f"/page/{act.__name__[1:]}", self._post(act), methods=["POST"])
                 for act in (_send, _answer, _stop, _withdraw)
@@ -185,17 +189,16 @@ class Page:
         return Response(body, media_type=kind, headers={"content-security-policy": POLICY})
 
     async def _sessions(self, request: Request) -> Response:
-        told = await asyncio.to_thread(
-            self._lookup.sessions, contains=request.query_params.get("contains", "")
-        )
+        contains = request.query_params.get("contains", "")
+        told = await asyncio.to_thread(self._lookup.sessions, contains=contains)
         return _json({**told, "default": str(self._home.key(""))})
 
     async def _history(self, request: Request) -> Response:
         room = await self._room(request.query_params.get("session", ""))
         session = room.conversation.session
         items, head = await asyncio.to_thread(self._past, session)
-        told = {"session": session, "items": items, "head": head}
-        return _json({**told, "busy": room.conversation.busy})
+        busy = room.conversation.busy
+        return _json({"session": session, "items": items, "head": head, "busy": busy})
 
     def _past(self, session: str, after: int | None = None) -> tuple[list[page_items.Item], int]:
         """The newest lines as the page shows them, oldest first, and the number of the last one.
@@ -253,10 +256,8 @@ class Page:
 
     async def _around(self, request: Request) -> Response:
         given = request.query_params
-        told = await asyncio.to_thread(
-            self._lookup.context_around, given.get("session", ""), given.get("line", "")
-        )
-        return _json(told)
+        where = (given.get("session", ""), given.get("line", ""))
+        return _json(await asyncio.to_thread(self._lookup.context_around, *where))
 
     async def _waiting(self, request: Request) -> Response:
         found = await asyncio.to_thread(self._waits.look, LATELY)
@@ -267,8 +268,12 @@ class Page:
 
         async def handle(request: Request) -> Response:
             told = await asyncio.to_thread(wire.decode, await request.body())
-            act(await self._room(str(told.get("session", ""))), told)
-            return _json({"ok": True})
+            room = await self._room(str(told.get("session", "")))
+            done = room.became.setdefault(str(told.get("instead")), False)
+            if (once := str(told.get("once") or fresh_nonce())) not in room.became:
+                act(room, told)
+                room.became[once] = True
+            return _json({"ok": room.became[once], "done": done})
 
         return handle
 
@@ -318,7 +323,7 @@ def _answer(room: PageRoom, told: dict[str, Any]) -> None:
 
 
 def _stop(room: PageRoom, told: dict[str, Any]) -> None:
-    how = "key" if told.get("how") == "key" else "click"
+    how = page_items.hand_of(told)[0] or "click"
     room.conversation.interrupt("The person stopped it in the browser.", how=how)
 
 

@@ -135,32 +135,28 @@ def question(asked: ev.ToolAsked) -> Item:
         declines.append({"id": "why", "label": "Decline and say why"})
     return {
         "type": "ask",
-        "call": asked.call,
-        "name": asked.name,
-        "heading": told.heading,
+        **_of(asked, "call", "name", "worst", "channel", "since", "folder"),
+        **_of(told, "heading", "why", "diff"),
         "shown": told.exact,
         "parts": told.rows,
-        "why": told.why,
-        "worst": asked.worst,
-        "diff": told.diff,
-        "channel": asked.channel,
-        "since": asked.since,
-        "folder": asked.folder,
         "options": [*options, *declines],
     }
 
 
+def _of(value: object, *names: str) -> Item:
+    return {name: getattr(value, name) for name in names}
+
+
 def answered(event: ev.ToolAnswered) -> Item:
     """How a question was decided, and where."""
-    told = {name: getattr(event, name) for name in ("call", "allowed", "channel", "why", "asked")}
+    told = _of(event, "call", "allowed", "channel", "why", "asked")
     return {"type": "answered", **told, "text": str(narrate.describe(event)).lstrip("· ")}
 
 
 def answer_of(asked: ev.ToolAsked, told: Item) -> ev.Answer:
     """The person's word; whatever is not a yes that was offered is a no."""
-    how, seen = hand_of(told)
-    choice = str(told.get("choice", ""))
-    why = one_line(str(told.get("why") or ""), _LONGEST_WHY) or "declined in the browser"
+    (how, seen), choice = hand_of(told), str(told.get("choice", ""))
+    why = one_line(str(told.get("why") or ""), _LONGEST_WHY)
     return answer_to(asked, choice, why=why, how=how or "button", seen=seen)
 
 
@@ -216,22 +212,15 @@ def panel(report: ev.ContextReport) -> Item:
     """The one accounting, as the panel shows it."""
     return {
         "type": "panel",
-        "model": report.model,
-        "zone": report.zone,
-        "tokens": report.prompt.tokens,
-        "label": report.prompt.label,
-        "usable": report.usable,
+        **_of(report, "model", "zone", "usable"),
+        **_of(report.prompt, "tokens", "label"),
         "window": report.window.tokens,
         "utilization": round(report.utilization, 4),
         "shares": [
             {"name": one.name.replace("_", " "), "tokens": one.tokens, "limit": one.limit}
             for one in report.components
         ],
-        "outside": {
-            "count": report.outside.count,
-            "tokens": report.outside.tokens,
-            "rewound": report.outside.rewound,
-        },
+        "outside": _of(report.outside, "count", "tokens", "rewound"),
         "left": [
             {"turn": one.name, "tokens": one.tokens, "why": one.reason} for one in report.left
         ],

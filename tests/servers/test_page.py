@@ -23,6 +23,7 @@ from mindstone_tui.core.entries.conversation import (
     MessageQueued,
     ToolAnswered,
     ToolAsked,
+    ToolRefused,
     TurnStarted,
     UserMessage,
 )
@@ -117,6 +118,8 @@ async def test_a_conversation_in_the_browser_beside_the_app(
             browser.until("document.getElementById('stop').hidden")
             assert browser.run("document.querySelector('.ask') === null"), "an answered question"
             assert "write: Allowed on the page with key, " in seen(browser)
+            below = "document.querySelector('.tool').nextElementSibling.textContent"
+            assert browser.run(below).startswith("write: Allowed"), "it stands under its call"
             assert "<script>document.title" in seen(browser)
             assert browser.run("document.querySelectorAll('#talk script, #talk img').length") == 0
             links = "Array.from(document.querySelectorAll('#talk a')).map((a) => a.protocol)"
@@ -486,7 +489,11 @@ async def test_a_question_on_a_closed_page_is_named_to_who_waits_and_can_be_decl
                 assert (code, "Declined: rm -rf build" in out) == (0, True)
         code, out = await run.ends()
         assert (code, out.strip()) == (0, "All is well."), run.errors
-        assert "tool_refused" in served.kinds()
+        lines = api.log(session="main", kinds=("tool_refused",), home=served.home)
+        why = "not today" if how == "a command" else ""
+        (refused_call,) = (line.entry for line in lines if isinstance(line, Line))
+        assert isinstance(refused_call, ToolRefused)
+        assert (refused_call.by, refused_call.why) == ("person", why)
         check_history(served.places())
 
 
@@ -548,6 +555,9 @@ class Driven:
 
     def say(self, text: str) -> None:
         self._loop.call_soon_threadsafe(self._talk.send, text)
+
+    def until_asked(self) -> None:
+        self._asked.put(self._asked.get(timeout=PATIENCE))
 
     def decline(self) -> None:
         call = self._asked.get(timeout=PATIENCE)
@@ -773,3 +783,57 @@ async def test_words_that_were_never_sent_are_told_to_the_first_who_looks(
                         if "queued before the stop" in line:
                             break
         assert any("queued before the stop" in line for line in heard), heard
+
+
+async def test_what_a_browser_gave_up_is_not_done_when_it_arrives_later(
+    home: Path, tmp_path: Path
+) -> None:
+    async with residing(home, tmp_path) as served, served.client() as client:
+
+        async def post(path: str, **told: str) -> bool:
+            reply = await client.post(f"/page/{path}", json={"session": "main", **told})
+            assert reply.status_code == 200
+            return bool(reply.json()["done"])
+
+        assert await post("became", instead="a") is False
+        await post("send", text="given up", once="a")
+        await post("send", text="/name kept", once="b")
+        await post("send", text="/name changed", once="b")
+        assert await post("became", instead="b"), "it was done"
+        assert await post("became", instead="a") is False
+        await post("send", text="the only one", once="c")
+        async with asyncio.timeout(PATIENCE):
+            while "turn_ended" not in served.kinds():  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        lines = api.log(session="main", kinds=("user_message",), home=served.home)
+        said = [line.entry for line in lines if isinstance(line, Line)]
+        assert [one.text for one in said if isinstance(one, UserMessage)] == ["the only one"]
+
+
+async def test_what_came_of_an_undo_on_the_page_is_told_in_the_app_that_answered_it(
+    home: Path, tmp_path: Path
+) -> None:
+    wish = calls(("write", {"path": "note.txt", "content": "x\n"}))
+    async with residing(home, tmp_path, wish, {"text": "Well."}) as served:
+        app = await api.connect("main", home=served.home, cwd=tmp_path, channel="tui", asks=True)
+        async with served.client() as client, asyncio.timeout(PATIENCE):
+            app.send("write it down")
+            ended, told = False, ""
+            async for event in app.events():
+                match event:
+                    case ev.ToolAsked(call=call):
+                        app.answer(call, ev.Answer(allowed=True))
+                    case ev.TurnEnded():
+                        with (tmp_path / "note.txt").open("a") as note:
+                            note.write("mine\n")
+                        undo = {"session": "main", "text": "/undo"}
+                        assert (await client.post("/page/send", json=undo)).status_code == 200
+                    case ev.ToolEnded(name="undo", status=status):
+                        ended = status == "ok"
+                    case ev.EntryAppeared(kind="files_restored", text=told):
+                        break
+            assert ended, "its question stands there for ever"
+            assert "Changes of turn 1 taken back: 1 file" in told
+            history = (await client.get("/page/history?session=main")).json()["items"]
+            assert told in [item.get("text") for item in history]
+            await app.close()

@@ -11,6 +11,7 @@ import pytest
 
 from mindstone_tui import api
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import ToolAnswered, TurnEnded
 from tests.builders import say as exchange
 from tests.builders import transcript_in
 from tests.core.interchange.export.browser import Browser, chromium
@@ -288,3 +289,191 @@ async def test_the_list_of_sessions_learns_of_new_ones_but_not_while_somebody_ch
         assert browser.run("document.getElementById('sessions').value === session")
 
     await beside_the_app(home, tmp_path, drive, {"text": "Well."})
+
+
+CROWD = """{ const real = setTimeout, headers = { authorization: "Bearer " + token };
+    window.late = {}; window.crowd = new AbortController();
+    window.setTimeout = (work, ms) =>
+        [2000, 5000].includes(ms) ? (late[ms] = work, 0) : real(work, ms);
+    window.held = 0;
+    for (let each = 0; each < 5; each++) fetch("/page/events?session=main&each=" + each,
+        { headers, signal: crowd.signal }).then(() => { held++; }); }"""
+"""Other windows of this page, which leave one of a browser's six connections: the page's own."""
+CHOOSE = "document.querySelector('[data-choice={}]').click()"
+
+
+def answers_in(found: list[object]) -> list[tuple[bool, str, str]]:
+    return [(one.allowed, one.how, one.why) for one in found if isinstance(one, ToolAnswered)]
+
+
+def crowded(browser: Browser, app: Driven) -> None:
+    """Open a question whose buttons work, in one of six windows."""
+    app.say("clean up")
+    browser.until(IN_VIEW)
+    browser.run("second()")
+    browser.run(CROWD)
+    browser.until("held === 5")
+
+
+async def test_an_answer_from_one_of_six_windows_takes_the_connection_it_needs(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        crowded(browser, app)
+        browser.run(CHOOSE.format("allow-0"))
+        browser.until("posted.includes('/page/answer')")
+        browser.run("late[2000]()")
+        waits(browser, "Well.")
+        browser.until("!stream.signal.aborted")
+
+    found = await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+    assert answers_in(found) == [(True, "key", "")]
+
+
+async def test_an_answer_that_does_not_arrive_is_given_up_and_told(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        crowded(browser, app)
+        browser.run(CHOOSE.format("allow-0"))
+        browser.until("posted.includes('/page/answer')")
+        browser.run("late[5000]()")
+        browser.until("posted.includes('/page/became')")
+        browser.run("late[2000]()")
+        waits(browser, "Your answer did not arrive; nothing was decided.")
+        browser.until("!stream.signal.aborted && document.querySelector('.ask') !== null")
+        browser.run("crowd.abort()")
+        browser.until(IN_VIEW)
+        browser.run(f"second(); {CHOOSE.format('deny')}")
+        waits(browser, "Well.")
+
+    found = await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+    assert answers_in(found) == [(False, "key", "")]
+
+
+async def test_a_second_choice_takes_the_place_of_one_that_has_not_arrived(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        crowded(browser, app)
+        browser.run(CHOOSE.format("allow-0"))
+        browser.run(CHOOSE.format("deny"))
+        browser.until("posted.filter((one) => one === '/page/answer').length === 2")
+        browser.run("crowd.abort()")
+        waits(browser, "Well.")
+        assert "no longer open" not in seen(browser)
+
+    found = await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+    assert answers_in(found) == [(False, "key", "")]
+
+
+async def test_a_message_that_does_not_arrive_stands_in_its_box_again_and_is_not_sent_later(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        browser.run(CROWD)
+        browser.until("held === 5")
+        say(browser, "clean up")
+        browser.until("posted.includes('/page/send')")
+        browser.type("and more")
+        browser.run("late[5000]()")
+        browser.until("posted.includes('/page/became')")
+        browser.run("late[2000](); crowd.abort()")
+        waits(browser, "Not sent: It did not arrive")
+        assert browser.run(TEXT) == "clean up\nand more"
+        assert "user_message" not in served.kinds("main")
+
+    await beside_the_app(home, tmp_path, drive, {"text": "Well."})
+
+
+async def test_a_hidden_window_gives_its_connection_to_one_that_waits_and_listens_again_when_shown(
+    home: Path, tmp_path: Path
+) -> None:
+    hidden = "Object.defineProperty(document, 'hidden', {{ value: {}, configurable: true }});"
+
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        wants = "new BroadcastChannel('mindstone').postMessage('room');"
+        browser.run(f"{wants} window.at = Date.now()")
+        browser.until("Date.now() - at > 100")
+        assert browser.run("stream.signal.aborted") is False, "it is in view"
+        browser.run(hidden.format("true") + wants)
+        browser.until("stream.signal.aborted")
+        app.say("clean up")
+        app.until_asked()
+        browser.run("look()")
+        browser.until("document.title.startsWith('? ')")
+        assert browser.run("document.querySelector('.ask')") is None
+        browser.run(
+            hidden.format("false") + "document.dispatchEvent(new Event('visibilitychange'))"
+        )
+        browser.until(IN_VIEW)
+        app.decline()
+        waits(browser, "Well.")
+
+    await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+
+
+async def test_a_page_that_is_loaded_again_has_what_was_half_written_in_the_same_session(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        app.say("clean up")
+        browser.until(IN_VIEW)
+        browser.run(WHY)
+        browser.type("not today")
+        browser.run("open('other')")
+        browser.until("session.includes('other') && document.activeElement.id === 'text'")
+        browser.type("half a word")
+        for here, text in (("other", "half a word"), ("main", "")):
+            browser.run(f"open({here!r})")
+            browser.until(f"session.includes({here!r})")
+            browser.reload()
+            browser.until(f"session.includes({here!r}) && {TEXT} === {text!r}")
+        browser.until(IN_VIEW)
+        assert browser.run("document.querySelector('.ask input').value") == "not today"
+        app.decline()
+        browser.run("open('other')")
+        browser.until(f"session.includes('other') && {TEXT} === 'half a word'")
+        browser.enter()
+        waits(browser, "half a word")
+        browser.reload()
+        browser.until("session.includes('other')")
+        assert browser.run(TEXT) == "", "it was sent"
+
+    await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+
+
+async def test_a_click_on_a_button_that_does_not_work_yet_leaves_the_cursor_where_it_is(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        app.say("clean up")
+        browser.until(IN_VIEW)
+        browser.run("document.getElementById('text').focus()")
+        for place in browser.run(MIDDLES):
+            browser.click(*place)
+        browser.type("because")
+        assert browser.run(TEXT) == "because"
+        app.decline()
+        waits(browser, "Well.")
+
+    await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+
+
+async def test_which_key_answered_is_on_record(home: Path, tmp_path: Path) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        app.say("clean up")
+        browser.until(IN_VIEW)
+        browser.run("second(); document.querySelector('[data-choice=deny]').focus()")
+        browser.enter()
+        waits(browser, "Well.")
+        say(browser, "clean up more")
+        browser.until(IN_VIEW)
+        browser.run(f"opened = 0; {ESCAPE}")
+        browser.until("document.getElementById('stop').hidden")
+
+    wish = removes("build")
+    found = await beside_the_app(home, tmp_path, drive, wish, {"text": "Well."}, wish)
+    assert answers_in(found)[0] == (False, "enter", "")
+    ends = [one.how for one in found if isinstance(one, TurnEnded)]
+    assert ends == ["", "escape"]

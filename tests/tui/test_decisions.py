@@ -22,7 +22,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.library.open_questions import OpenQuestion, mark_of
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.terminal import KeyAmong, PasteParser
-from mindstone_tui.tui.widgets.approval import Approval, Gate
+from mindstone_tui.tui.widgets.approval import Approval, Gate, about_memory
 from tests.tui.shelf import Shelf
 from tests.tui.staged import Staged, around, asked, drawn, ready, staged, until
 
@@ -717,3 +717,11 @@ async def test_a_key_asks_about_what_sounded_like_a_rule_and_decides_nothing(
         await pilot.press("f6", keys)
         await until(pilot, lambda: area.decision is None)
         assert [str(one[1])[:-8] for one in talk.did] == ([command] if command else [])
+
+
+def test_why_a_memory_is_proposed_is_told_in_whole_sentences() -> None:
+    for said in ("you asked for it to be remembered", "You asked for it to be remembered."):
+        proposed = ev.MemoryProposed(
+            proposal="m1", path="x.md", before="", after="x", why=said, sources=(12,)
+        )
+        assert about_memory(proposed).why == "You asked for it to be remembered. From #12."

@@ -267,7 +267,7 @@ class _Use(msgspec.Struct):
             raise errors.Interrupted(answer.why)
         if not answer.allowed:
             by = conversation.NOBODY if answer.how == conversation.NOBODY else "person"
-            yield self._refused(by, answer.why or "The person said no.")
+            yield self._refused(by, answer.why)
             return
         call, digest = self.call.id, wanted.approval.digest
         self.context.hand = (f"{narrate_entry.ANSWERED}{call}", answer.seen)
@@ -436,18 +436,17 @@ async def ask_beside(
         with contextlib.suppress(errors.EntryNotSaved):
             record_answer(context, stopped, turn)
         raise
-    context.tell(
-        events.ToolEnded(
-            turn=0,
-            call=question.call,
-            name=question.name,
-            entry="",
-            status="ok" if answer.allowed else "refused",
-            text="",
-            finding="allowed" if answer.allowed else "declined",
-        )
-    )
+    context.tell(ended_beside(question, answer.allowed))
     return answer
+
+
+def ended_beside(asked: events.ToolAsked | conversation.ToolAsked, yes: bool) -> events.ToolEnded:
+    """The end of a question that no call of a model put: what comes of it is told otherwise."""
+    call, name, said = asked.call, asked.name, "allowed" if yes else "declined"
+    no = events.ToolEnded(
+        turn=0, call=call, name=name, entry="", status="refused", text="", finding=said
+    )
+    return msgspec.structs.replace(no, status="ok") if yes else no
 
 
 async def question_about(
@@ -466,7 +465,7 @@ async def question_about(
         shown=approval.shown,
         digest=approval.digest,
         diff=exact(approval.preview.body) if tool.risk == "write" else "",
-        why=" ".join((f"You are asked because {decision.reason}.", *approval.warnings)),
+        why=" ".join((f"You are asked because {decision.reason.rstrip('.')}.", *approval.warnings)),
         remember=tuple(each.remember for each in scopes if each.scope in ("exact", "prefix")),
         parts=tuple(
             events.AskedPart(

@@ -18,7 +18,7 @@ from mindstone_tui.core import disk, errors, text, transcript
 from mindstone_tui.core.config.settings import UndoSettings
 from mindstone_tui.core.entries import Entry, Line, conversation, standings
 from mindstone_tui.core.entries.store import FilesChanged, FilesLetGo, FilesRestored
-from mindstone_tui.core.events import from_entry, narrate
+from mindstone_tui.core.events import from_entry, narrate_entry
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.tools.approvals import Approval
 from mindstone_tui.core.tools.base import Tool
@@ -496,7 +496,7 @@ def _left_in_words(stays: Mapping[int, Sequence[str]]) -> str:
     turns = sorted(stays)
     names = list(dict.fromkeys(name for turn in turns for name in stays[turn]))
     shown = [*names[:_MOST_NAMED], *(["…"] if len(names) > _MOST_NAMED else [])]
-    seen = f"You do not see {narrate.turn_names(turns)} any more"
+    seen = f"You do not see {narrate_entry.turn_names(turns)} any more"
     return f"{seen}; what was done to files there stays: {', '.join(shown)}."
 
 
@@ -504,5 +504,5 @@ def _put_back_in_words(entry: FilesRestored) -> str:
     names = [text.exact(each.path) for each in entry.changes[:_MOST_NAMED]]
     names += ["…"] if entry.total > len(names) else []
     did = "took back" if entry.direction == "undo" else "did again"
-    what = f"what {narrate.turn_names(entry.turns)} had done to files"
+    what = f"what {narrate_entry.turn_names(entry.turns)} had done to files"
     return f"The person {did} {what}. Files changed by that: {', '.join(names) or 'none'}."

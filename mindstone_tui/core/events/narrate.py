@@ -5,15 +5,15 @@ and layout. A line is harmless on a terminal: one row, no control characters.
 """
 
 from collections.abc import Iterable, Sequence
-from pathlib import PurePosixPath
 from typing import Final, assert_never
 
 import msgspec
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.core.entries import Entry, Line, Unknown, base, derived, store, window
+from mindstone_tui.core.entries import Entry, Line, Unknown, base, derived, window
 from mindstone_tui.core.entries.conversation import NOBODY
 from mindstone_tui.core.entries.standings import turns_in_words
+from mindstone_tui.core.events import narrate_entry
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, decided, of_entry
 from mindstone_tui.core.numbers import days, dollars, percent, seconds, tokens
@@ -132,8 +132,10 @@ def _counted(answers: Sequence[ev.ToolAnswered]) -> str:
 def _changed(changes: Sequence[ev.FilesChanged]) -> str:
     """What a turn changed, each file once."""
     if len(changes) == 1:
-        return f"{_count(changes[0])} changed, /undo takes it back"
-    named = {one.path for each in changes for one in each.changes if not _is_folder(one)}
+        return f"{narrate_entry.how_many(changes[0])} changed, /undo takes it back"
+    named = {
+        one.path for each in changes for one in each.changes if not narrate_entry.is_folder(one)
+    }
     count = len(named) + sum(each.total - len(each.changes) for each in changes)
     return f"{plural(count, 'file')} changed, /undo takes it back"
 
@@ -183,18 +185,6 @@ def _tidy(line: EventLine, name: str) -> EventLine:
     """One harmless row, never empty."""
     text = one_line(line.text, LONGEST) or name.replace("_", " ")
     return msgspec.structs.replace(line, text=text, detail=one_line(line.detail, LONGEST))
-
-
-def turn_names(turns: Iterable[int]) -> str:
-    """Turns as runs: `turn 7`, `turns 3–14, 17`."""
-    runs: list[list[int]] = []
-    for turn in sorted(turns):
-        if runs and runs[-1][1] + 1 >= turn:
-            runs[-1][1] = turn
-        else:
-            runs.append([turn, turn])
-    named = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
-    return f"turns {named}" if "–" in named or "," in named else f"turn {named}"
 
 
 def turn_cost(event: ev.TurnEnded) -> str:
@@ -299,44 +289,19 @@ def _of_tool(event: ev.ToolEvent) -> EventLine:
             who = f"{name}, which was cut short, or by somebody since" if unsure else name
             return EventLine(
                 sign="✎",
-                text=f"{_count(event)} changed by {who}: {_paths(event)}",
+                text=f"{narrate_entry.how_many(event)} changed by {who}: {_paths(event)}",
                 detail=f"/undo {'asks about each' if unsure else 'takes it back'}{lost}",
                 tone="warning" if unkept else "note",
             )
-        case ev.FilesRestored(direction=direction, turns=turns, left=left):
-            did = "taken back" if direction == "undo" else "done again"
-            kept = f"; {plural(len(left), 'path')} left as they are" if left else ""
-            return EventLine(
-                sign="↶" if direction == "undo" else "↷",
-                text=f"Changes of {turn_names(turns)} {did}: {_count(event)}{kept}",
-                detail="/redo does it again" if direction == "undo" else "/undo takes it back",
-                more=left,
-            )
+        case ev.FilesRestored():
+            return narrate_entry.taken_back(event)
         case _:
             assert_never(event)
 
 
-def _is_folder(change: store.FileChange) -> bool:
-    return (change.after or change.before).startswith("folder")
-
-
-def _count(event: ev.FilesChanged | ev.FilesRestored) -> str:
-    """How many files, and folders in which nothing else changed."""
-    files = event.total - sum(map(_is_folder, event.changes))
-    folders = sum(map(_is_folder, _named(event)))
-    counted = ((files, "file"), (folders, "folder"))
-    return " and ".join(plural(many, name) for many, name in counted if many)
-
-
-def _named(event: ev.FilesChanged | ev.FilesRestored) -> list[store.FileChange]:
-    """What changed, without the folders of something else that did."""
-    within = {str(above) for one in event.changes for above in PurePosixPath(one.path).parents}
-    return [one for one in event.changes if not _is_folder(one) or one.path not in within]
-
-
 def _paths(event: ev.FilesChanged) -> str:
     """The first few paths of a change."""
-    known = [each.path for each in _named(event)]
+    known = [each.path for each in narrate_entry.named_in(event)]
     return ", ".join([*known[:3], *(["…"] if max(len(known), event.total - 50) > 3 else [])])
 
 
@@ -437,7 +402,7 @@ _BY_THEMSELVES: Final = ("ceiling", "velocity", "spike", "emergency", "manual", 
 
 
 def _pruned(event: ev.WindowPruned) -> EventLine:
-    named = turn_names(turn for left in event.left for turn in left.turns)
+    named = narrate_entry.turn_names(turn for left in event.left for turn in left.turns)
     # What an import left out of the window was not counted, but estimated from its length.
     about = "about " if event.trigger == "import" else ""
     each = [
@@ -473,7 +438,7 @@ def _sources(passages: Iterable[derived.RecalledPassage]) -> str:
     found = list(passages)
     turns = [each.turn for each in found if each.seq >= 0]
     files = {each.entry: None for each in found if each.seq < 0}
-    return ", ".join([*([turn_names(turns)] if turns else []), *files])
+    return ", ".join([*([narrate_entry.turn_names(turns)] if turns else []), *files])
 
 
 def _of_memory_or_command(event: ev.MemoryEvent | ev.CommandEvent) -> EventLine:

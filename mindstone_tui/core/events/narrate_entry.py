@@ -1,5 +1,7 @@
 """The words for entries that no event stands for, and the line that words stand in."""
 
+from collections.abc import Iterable
+from pathlib import PurePosixPath
 from typing import Final, Literal
 
 import msgspec
@@ -83,12 +85,58 @@ def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
             return EventLine(text=text, detail=detail) if text else None
 
 
+def turn_names(turns: Iterable[int]) -> str:
+    """Turns as runs: `turn 7`, `turns 3–14, 17`."""
+    runs: list[list[int]] = []
+    for turn in sorted(turns):
+        if runs and runs[-1][1] + 1 >= turn:
+            runs[-1][1] = turn
+        else:
+            runs.append([turn, turn])
+    named = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
+    return f"turns {named}" if "–" in named or "," in named else f"turn {named}"
+
+
+def is_folder(change: store.FileChange) -> bool:
+    """Whether a folder came, went or is another one."""
+    return (change.after or change.before).startswith("folder")
+
+
+def how_many(event: store.ChangesOfCall | store.ChangesTakenBack) -> str:
+    """How many files, and folders in which nothing else changed."""
+    files = event.total - sum(map(is_folder, event.changes))
+    folders = sum(map(is_folder, named_in(event)))
+    counted = ((files, "file"), (folders, "folder"))
+    return " and ".join(plural(many, name) for many, name in counted if many)
+
+
+def named_in(event: store.ChangesOfCall | store.ChangesTakenBack) -> list[store.FileChange]:
+    """What changed, without the folders of something else that did."""
+    within = {str(above) for one in event.changes for above in PurePosixPath(one.path).parents}
+    return [one for one in event.changes if not is_folder(one) or one.path not in within]
+
+
+def taken_back(done: store.ChangesTakenBack) -> EventLine:
+    """What turns had done to files, and is undone or done again."""
+    undone, left = done.direction == "undo", done.left
+    did = "taken back" if undone else "done again"
+    kept = f"; {plural(len(left), 'path')} left as they are" if left else ""
+    return EventLine(
+        sign="↶" if undone else "↷",
+        text=f"Changes of {turn_names(done.turns)} {did}: {how_many(done)}{kept}",
+        detail="/redo does it again" if undone else "/undo takes it back",
+        more=left,
+    )
+
+
 def decision_in(entry: Entry | Unknown, channel: str) -> str:
     """What a person decided on a surface, in words; nothing where an entry is no decision."""
     is_one = isinstance(entry, derived.MemoryDecided) or (
         isinstance(entry, base.ByHand) and bool(entry.how)
     )
     told = of_entry(entry, channel) if is_one else None
+    if isinstance(entry, store.FilesRestored):
+        told = taken_back(entry)
     return "" if told is None else str(told).removeprefix("· ")
 
 

@@ -462,6 +462,7 @@ class Offers:
             )
         entry = self.made[seq].entry
         hand = self._context.by_hand(self.made[seq].since)
+        self._context.hand = (hand["how"], hand["seen"])  # of the rule that it sets, too
         words = " ".join(entry.text.split())
         not_kept = "" if keep else words
         answered = derived.OfferAnswered(offer=seq, keep=keep, words=not_kept, why=why, **hand)

@@ -15,7 +15,7 @@ from mindstone_tui.core.entries.store import OWN_SHELL, CommandRun
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, ToolAsked
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.events.narrate import turn_names
+from mindstone_tui.core.events.narrate_entry import turn_names
 from mindstone_tui.core.library.open_questions import check_was_there
 from mindstone_tui.core.paths import from_home
 from mindstone_tui.core.session.features import Feature, WrongUse, command

@@ -12,7 +12,8 @@ from mindstone_tui.core.config.settings import Mode, Policy
 from mindstone_tui.core.context import build_report, manual, measure
 from mindstone_tui.core.entries.conversation import SessionOpened
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked, from_entry, report_text
-from mindstone_tui.core.events.narrate import describe, turn_names
+from mindstone_tui.core.events.narrate import describe
+from mindstone_tui.core.events.narrate_entry import turn_names
 from mindstone_tui.core.features import undo
 from mindstone_tui.core.features.recall import why_recalled
 from mindstone_tui.core.session.features import Feature, WrongUse, command

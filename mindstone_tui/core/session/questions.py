@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import errors, events, numbers, values
+from mindstone_tui.core.agent import run_tools
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import LeftQuestion, asked_before, record_answer
 from mindstone_tui.core.entries import Line, base, conversation, derived, standings
@@ -365,8 +366,11 @@ class SharedQuestions:
     def _settle(self, given: conversation.ToolAnswered, line: Line) -> None:
         if self._is_open(given):
             self._context.questions.answer(given.call, self._as_it_counts_here(given, line))
-            self._elsewhere.pop(given.call, None)
+            asked = self._elsewhere.pop(given.call, line).entry
             self._emit(from_entry.tool_answered(line))
+            over = (isinstance(one.entry, conversation.TurnEnded) for one in self._newest_turn())
+            if isinstance(asked, conversation.ToolAsked) and any(over):  # a command asked elsewhere
+                self._emit(run_tools.ended_beside(asked, given.allowed))
 
 
 def _answers(turn: list[Line], asked: Line) -> Iterator[tuple[Line, conversation.ToolAnswered]]:

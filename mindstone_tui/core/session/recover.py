@@ -85,8 +85,7 @@ def close_open_turn(context: TurnContext, history: History, draft: Path) -> list
         if call.id in no:
             results.append(refused(call, no[call.id].by, no[call.id].why)[1])
         elif given is not None and not given.allowed:
-            why = given.why or "The person said no."
-            results += refused(call, NOBODY if given.how == NOBODY else "person", why)
+            results += refused(call, NOBODY if given.how == NOBODY else "person", given.why)
         else:
             results.append(interrupted(call, BEGUN if call.id in begun else NEVER_BEGUN))
     heard = [line.entry for line in lines if isinstance(line.entry, AssistantMessage | ModelFailed)]

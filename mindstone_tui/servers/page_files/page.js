@@ -5,15 +5,21 @@ const $ = (id) => document.getElementById(id);
 const talk = $("talk");
 const GRACE = 1000; // milliseconds for which a question must have been in view
 const HELD = 500; // milliseconds in which a second click or key goes with the first
+const ROOM = 2000; // milliseconds after which what is sent gets the connection of another stream
+const PATIENCE = 5000; // milliseconds after which it is given up
+const CROWDED = " If many windows of this page are open in this browser, close one.";
+const GONE = "MindStone does not answer. Start it again with `mindstone serve`; this page goes on by itself then.";
 let torn = ""; // a reason that was being written when its question went
 let written = 0; // when the first letter of what stands there was written: a command means nothing that came later
 let back = 0; // when the window last got the focus: the click or key that led here was meant for nothing on it
 const away = () => !document.hasFocus() || Date.now() - back < GRACE;
 window.addEventListener("focus", () => { back = Date.now(); look(); });
-let reasons = {}, drafts = {}; // what was written to open questions, and in other sessions
+const kept = JSON.parse(sessionStorage.getItem("kept") || "{}"); // of this tab, before it was loaded again
+let reasons = kept.reasons || {}, drafts = kept.drafts || {}; // what was written to open questions, and in each session
 let opened = 0, turned = 0, begun = Promise.resolve(); // when one last came into view, and a turn began; once the page listens
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
 let turn = 0, decided = {}, wanted = {}; // the newest turn, what was decided in it and what was asked about, by call
+let notes = {}; // the lines that say how calls were decided, until the calls stand above them
 let names = {}, taken = ""; // tools whose question is open, by call; the queued message that is wanted back
 
 function make(tag, name, text) {
@@ -22,17 +28,46 @@ function make(tag, name, text) {
   if (text !== undefined) node.textContent = text;
   return node;
 }
-async function call(path, body) {
-  const options = { headers: { authorization: "Bearer " + token } };
+async function call(path, body, signal) {
+  const options = { headers: { authorization: "Bearer " + token }, signal };
   if (body) { options.method = "POST"; options.body = JSON.stringify(body); }
-  const reply = await fetch(path, options);
+  const reply = await fetch(path, options).catch(() => { throw Object.assign(new Error(GONE), { unheard: true }); });
   if (reply.status === 401) { gate(); throw new Error("The token is missing or wrong."); }
   const told = await reply.json();
   if (!reply.ok) throw new Error(told.error ? told.error.message : "It failed.");
   return told;
 }
-function say(text, tone) { add(make("div", "note " + (tone || ""), text)); }
-const attempt = (work) => work.catch((error) => say(error.message, "error"));
+// A browser has six connections to one address, and each window listens on one: the rest would wait in
+// a queue and be carried out when a window is closed. Whoever waits asks hidden windows for theirs.
+const windows = new BroadcastChannel("mindstone");
+let dozes = false, numbered = 0;
+const HERE = Date.now().toString(36) + Math.random().toString(36).slice(2);
+windows.onmessage = () => { if (document.hidden && stream && session) { dozes = true; stream.abort(); } };
+document.addEventListener("visibilitychange", () => { if (!document.hidden && dozes) attempt(open(session)); });
+const room = () => windows.postMessage("room");
+// What a person decides or says arrives within seconds or never. What was given up and is not done yet,
+// the server does not do any more; it says which of the two it is.
+async function post(path, body, lost, own = new AbortController()) {
+  const heard = stream;
+  body.once = HERE + "-" + numbered++;
+  const clocks = [setTimeout(() => { room(); heard.abort(); }, ROOM), setTimeout(() => own.abort(), PATIENCE)];
+  try {
+    await begun;
+    return await call(path, body, own.signal);
+  } catch (error) {
+    if (own.signal.reason === "replaced") return new Promise(() => {});
+    if (!error.unheard) throw error;
+    const asked = { session: body.session, instead: body.once };
+    const told = await call("/page/became", asked, AbortSignal.timeout(PATIENCE)).catch(() => ({ unknown: true }));
+    if (told.done) return told;
+    throw Object.assign(new Error(told.unknown ? GONE + " Look then whether it arrived." : lost + CROWDED), { lost: true });
+  } finally {
+    clocks.forEach(clearTimeout);
+    if (heard.signal.aborted && heard === stream && !dozes) again(body.session, heard, 0);
+  }
+}
+function say(text, tone) { return add(make("div", "note " + (tone || ""), text)); }
+const attempt = (work) => work.catch((error) => say(error.message, error.lost ? "error lost" : "error"));
 function atEnd() { return talk.scrollHeight - talk.scrollTop - talk.clientHeight < 80; }
 function add(node, item) {
   const follow = atEnd();
@@ -57,7 +92,7 @@ const draw = {
     const node = make("div", "user", item.text);
     if (item.channel && !["web", "import"].includes(item.channel)) node.append(make("small", "", "via " + item.channel));
     mark(node, item);
-    if (item.turn !== turn) tools = {}; // some models name every call alike
+    if (item.turn !== turn) { tools = {}; notes = {}; } // some models name every call alike
     if (item.queued) draw.withdrawn({ queued: item.queued });
     add(node, item); answer = thought = null; turn = item.turn; decided = {};
     busy(true);
@@ -94,7 +129,9 @@ const draw = {
       const line = make("summary"), shown = item.shown || wanted[item.call] || "";
       line.append(make("b", "", item.name), make("span", "what", shown.split("\n")[0]), make("span", "state"));
       node.append(line, make("pre", "shown", shown));
-      add(node); answer = thought = null;
+      if (notes[item.call]?.isConnected) notes[item.call].before(node); else add(node);
+      delete notes[item.call];
+      answer = thought = null;
     }
     node.dataset.state = item.state;
     node.querySelector(".state").textContent = item.told;
@@ -148,6 +185,7 @@ const draw = {
       return Date.now() - moved >= HELD;
     };
     const looking = setInterval(stands, HELD / 5);
+    row.onmousedown = (event) => event.preventDefault(); // who is writing goes on where they are
     row.onpointerdown = () => { aimed = !away() && stands(); };
     const strays = (event) => {
       if (event.detail ? aimed && stands() : !away()) return false; // a key presses what has the focus, wherever that is
@@ -155,20 +193,25 @@ const draw = {
       age.textContent = away() ? "you just came here: read it, then choose" : "it moved: click again";
       return true;
     };
-    let shown = Date.now();
+    let shown = Date.now(), sent = null; // the answer that is under way: another one takes its place
     const decide = (choice, how, why) => {
       const given = { session, call: item.call, since: item.since, choice, how, why, seen: (Date.now() - shown) / 1000 };
-      if (!item.commands) return attempt(call("/page/answer", given));
+      if (sent && [sent.choice, sent.why].join() === [choice, why].join()) return null;
+      const own = new AbortController(), lost = "Your answer did not arrive; nothing was decided. Choose again.";
+      if (sent) { given.instead = sent.once; sent.own.abort("replaced"); }
       // What is no call of a tool is decided by a command that names exactly what is shown here.
-      given.text = item.commands[choice] + (why ? " " + why : "");
-      return attempt(call("/page/send", given).then(() => settle(item.call, "sent " + given.text, why)));
+      if (item.commands) given.text = item.commands[choice] + (why ? " " + why : "");
+      const done = post(item.commands ? "/page/send" : "/page/answer", given, lost, own);
+      sent = { choice, why, once: given.once, own };
+      if (item.commands) done.then(() => settle(item.call, "sent " + given.text, why), () => {});
+      return attempt(done.finally(() => { if (sent.own === own) sent = null; }));
     };
     const reason = make("input"), key = item.call + item.since;
     reason.placeholder = "Why not? The model is told. Enter declines, Esc goes back.";
     reason.setAttribute("aria-label", "Why not?");
     reason.hidden = true;
     reason.value = reasons[key] || "";
-    reason.oninput = () => { reasons[key] = reason.value; };
+    reason.oninput = () => { reasons[key] = reason.value; save(); };
     reason.onkeydown = (event) => {
       event.stopPropagation();
       if (event.key === "Enter" && !event.repeat && !event.isComposing && !away() && reason.value.trim()) decide("deny", "enter", reason.value);
@@ -179,8 +222,9 @@ const draw = {
       const button = make("button", "", option.label);
       button.dataset.choice = option.id;
       button.disabled = true;
-      button.onkeydown = (event) => { if (event.repeat) event.preventDefault(); };
-      button.onclick = (event) => strays(event) ? null : option.id === "why" ? ask() : decide(option.id, event.detail ? "click" : "key");
+      let pressed = "key";
+      button.onkeydown = (event) => { if (event.repeat) event.preventDefault(); else pressed = { " ": "space", Enter: "enter" }[event.key] || "key"; };
+      button.onclick = (event) => strays(event) ? null : option.id === "why" ? ask() : decide(option.id, event.detail ? "click" : pressed);
       row.append(button);
     }
     node.append(row, reason);
@@ -205,7 +249,8 @@ const draw = {
   },
   answered(item) {
     decided[item.call] = item.allowed;
-    if (asks[item.call]) settle(item.call, item.text, item.why); else if (names[item.call]) say(names[item.call] + ": " + item.text);
+    if (asks[item.call]) notes[item.call] = settle(item.call, item.text, item.why);
+    else if (names[item.call]) notes[item.call] = say(names[item.call] + ": " + item.text);
     delete names[item.call];
     keep(reasons[item.call + item.asked], item.why); // it went while nobody here was told
     delete reasons[item.call + item.asked];
@@ -221,7 +266,7 @@ const draw = {
     const node = make("div", "note queued", "Queued: " + item.text), back = make("button", "", "Take it back");
     node.dataset.queued = item.queued;
     node.dataset.text = item.text;
-    back.onclick = () => { taken = item.queued; attempt(call("/page/withdraw", { session, queued: item.queued })); };
+    back.onclick = () => { taken = item.queued; attempt(post("/page/withdraw", { session, queued: item.queued }, "It was not taken back: that did not arrive.")); };
     node.append(back);
     add(node);
   },
@@ -273,15 +318,22 @@ function diffOf(text) {
   for (const line of text.split("\n")) node.append(make("span", { "+": "more", "-": "less" }[line[0]] || "", line + "\n"));
   return node;
 }
-function titled() { document.title = (Object.keys(asks).length ? "? " : "") + session + " · MindStone"; }
+let awaited = false; // whether something waits here, where this window does not listen
+function titled() { document.title = (awaited || Object.keys(asks).length ? "? " : "") + session + " · MindStone"; }
 // What was written as a reason and told to nobody goes on in the message.
 function keep(words, told) {
   if (!words || words.split(/\s+/).join(" ").trim() === told) return;
   $("text").value += ($("text").value ? "\n" : "") + words;
 }
+// What is half written outlasts the page, with where it was written.
+function save() {
+  if (session) drafts[session] = [$("text").value, written];
+  sessionStorage.setItem("kept", JSON.stringify({ session, reasons, drafts }));
+}
+window.addEventListener("pagehide", save);
 function settle(name, text, why) {
   const node = asks[name];
-  if (!node) return;
+  if (!node) return null;
   delete asks[name];
   titled();
   const held = node.contains(document.activeElement) || document.activeElement === document.body;
@@ -289,8 +341,10 @@ function settle(name, text, why) {
   if (reason === document.activeElement && why !== reason.value.trim()) torn = reason.value || " "; // its Enter sends nothing
   keep(reason.value, why);
   delete reasons[name + node.dataset.since];
-  node.replaceWith(make("div", "note", node.dataset.name + ": " + (text || "answered")));
+  const note = make("div", "note", node.dataset.name + ": " + (text || "answered"));
+  node.replaceWith(note);
   if (held) $("text").focus();
+  return note;
 }
 function cardOf(card) {
   const node = make("button", "card", card.text);
@@ -341,30 +395,38 @@ function place(item) {
 }
 async function open(name) {
   if (stream) stream.abort();
-  const told = await call("/page/history?session=" + encodeURIComponent(name));
-  if (session && told.session !== session) { // what is half written there was not meant for here
-    drafts[session] = [$("text").value, written];
-    [$("text").value, written] = drafts[told.session] || ["", 0];
+  const own = stream = new AbortController(), crowded = setTimeout(room, ROOM);
+  dozes = awaited = false;
+  const told = await call("/page/history?session=" + encodeURIComponent(name), null, own.signal)
+    .catch((error) => { if (!own.signal.aborted) throw error; }).finally(() => clearTimeout(crowded));
+  if (own !== stream || !told) return; // another one was chosen meanwhile, or it will be opened again
+  const lost = told.session === session ? talk.querySelectorAll(".lost") : [];
+  if (told.session !== session) { // what is half written there was not meant for here
+    if (session) save();
+    if (session || !$("text").value) [$("text").value, written] = drafts[told.session] || ["", 0];
     torn = "";
   }
   session = told.session;
-  talk.replaceChildren(); answer = thought = null; tools = {}; asks = {}; names = {};
+  save();
+  talk.replaceChildren(...lost); answer = thought = null; tools = {}; asks = {}; names = {}; notes = {};
   drawn.clear();
   for (const item of told.items) place(item);
   busy(told.busy);
   talk.scrollTop = talk.scrollHeight;
   titled();
   await sessions();
+  if (own !== stream) return;
   listen(session, told.head);
   look();
   $("text").focus();
 }
 async function listen(name, head) {
-  const own = stream = new AbortController();
+  const own = stream = new AbortController(), crowded = setTimeout(room, ROOM);
   let here;
   begun = new Promise((done) => { here = done; }); // what is said before would not be drawn
   try {
     const reply = await fetch("/page/events?session=" + encodeURIComponent(name) + "&after=" + head, { headers: { authorization: "Bearer " + token }, signal: own.signal });
+    clearTimeout(crowded);
     const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
     let held = "";
     for (;;) {
@@ -376,15 +438,15 @@ async function listen(name, head) {
       held = parts.pop();
       for (const part of parts) if (part.startsWith("data: ")) { place(JSON.parse(part.slice(6))); }
     }
-  } catch (error) { here(); if (own.signal.aborted) return; }
+  } catch (error) { clearTimeout(crowded); here(); if (own.signal.aborted) return; }
   if (own === stream) { say("The connection was lost; trying again …", "warning"); again(name, own); }
 }
-function again(name, own) {
+function again(name, own, wait = 1500) {
   setTimeout(async () => {
     if (own !== stream) return;
-    try { await call("/page/sessions"); } catch (error) { again(name, own); return; }
-    attempt(open(name));
-  }, 1500);
+    try { await call("/page/sessions", null, AbortSignal.timeout(PATIENCE)); } catch (error) { again(name, own); return; }
+    if (own === stream) attempt(open(name));
+  }, wait);
 }
 async function sessions() {
   const told = await call("/page/sessions");
@@ -411,6 +473,8 @@ async function waiting() {
   button.hidden = !told.waiting.length;
   button.textContent = told.waiting.length + " waiting";
   button.title = told.short;
+  awaited = dozes && told.waiting.some((one) => one.session === session);
+  titled();
   button.onclick = () => {
     const box = $("found");
     box.replaceChildren(make("b", "", told.short));
@@ -425,7 +489,7 @@ async function waiting() {
 }
 const look = () => { if (token && session) Promise.all([waiting(), sessions()]).catch(() => {}); };
 function gate() { if (!$("gate").open) $("gate").showModal(); }
-function begin() { attempt(open("")); }
+function begin() { attempt(open(kept.session || "")); }
 
 $("composer").onsubmit = (event) => {
   event.preventDefault();
@@ -435,11 +499,15 @@ $("composer").onsubmit = (event) => {
   $("text").value = "";
   const since = written;
   const given = { session, text, writing: (Date.now() - since) / 1000 };
-  begun.then(() => call("/page/send", given)).catch((error) => {
-    say("Not sent: " + error.message, "error");
-    if (!$("text").value) { $("text").value = text; written = since; }
-  });
+  attempt(post("/page/send", given, "It did not arrive; it stands in its box again.").catch((error) => {
+    error.message = "Not sent: " + error.message;
+    if (session !== given.session) drafts[given.session] = [text, since];
+    else if (!$("text").value.includes(text)) { $("text").value = [text, $("text").value].filter(Boolean).join("\n"); written ||= since; }
+    save();
+    throw error;
+  }));
   written = 0;
+  save();
 };
 $("text").onkeydown = (event) => {
   const waits = talk.querySelectorAll(".queued button");
@@ -453,10 +521,12 @@ $("text").onkeydown = (event) => {
 $("text").oninput = () => {
   if (!$("text").value.trim()) written = 0; else if (!written) written = Date.now();
   if (!$("text").value.includes(torn.trim())) torn = "";
+  save();
 };
+const stop = (how) => attempt(post("/page/stop", { session, how }, "It was not stopped: that did not arrive."));
 // A click that began as another, on what stood here or beside it, stops nothing.
 $("stop").onclick = (event) => {
-  if (event.detail < 2 && !away() && Date.now() - turned >= HELD) attempt(call("/page/stop", { session, how: event.detail ? "click" : "key" }));
+  if (event.detail < 2 && !away() && Date.now() - turned >= HELD) stop(event.detail ? "click" : "key");
 };
 $("sessions").onchange = () => attempt(open($("sessions").value));
 $("query").onkeydown = (event) => { if (event.key === "Enter" && $("query").value.trim()) attempt(search($("query").value.trim())); };
@@ -480,7 +550,7 @@ document.addEventListener("keydown", (event) => {
   const early = Date.now() - opened < GRACE;
   // In the search field Escape leaves the field: only where one talks does it stop a turn.
   if (event.key === "Escape" && event.target === $("query")) { $("query").value = ""; $("text").focus(); return; }
-  if (event.key === "Escape" && !event.repeat && !early && !away() && !document.querySelector("dialog[open]") && !$("stop").hidden) attempt(call("/page/stop", { session, how: "key" }));
+  if (event.key === "Escape" && !event.repeat && !early && !away() && !document.querySelector("dialog[open]") && !$("stop").hidden) stop("escape");
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); $("query").focus(); }
   if (event.key === "/" && document.activeElement === document.body) { event.preventDefault(); $("text").focus(); }
 });

@@ -485,6 +485,6 @@ def about_memory(proposal: MemoryProposed) -> ToolAsked:
         shown=proposal.path,
         digest="",
         diff="\n".join(changed),
-        why=f"{proposal.why} From {sources}.",
+        why=f"{proposal.why[:1].upper()}{proposal.why[1:].rstrip('.')}. From {sources}.",
         scopes=(AskedScope(scope="once", label="Remember it"),),
     )

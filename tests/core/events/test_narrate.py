@@ -25,9 +25,8 @@ from mindstone_tui.core.events.narrate import (
     describe_line,
     in_brief,
     is_bookkeeping,
-    turn_names,
 )
-from mindstone_tui.core.events.narrate_entry import EventLine, without_name
+from mindstone_tui.core.events.narrate_entry import EventLine, turn_names, without_name
 from mindstone_tui.core.interchange.export.story import marker_of
 from mindstone_tui.core.transcript import Damaged
 from mindstone_tui.tui.screens.transcript import row_of

@@ -9,7 +9,8 @@ import pytest
 
 from mindstone_tui.core.entries import Span
 from mindstone_tui.core.entries.conversation import ToolRefused, ToolReturned
-from mindstone_tui.core.entries.derived import HandoffWritten, RuleFired, RuleSet
+from mindstone_tui.core.entries.derived import HandoffWritten, OfferAnswered, RuleFired, RuleSet
+from mindstone_tui.core.events import Answer, ToolAsked
 from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.rules.book import RuleBook, StandingRule, with_those_in
@@ -263,3 +264,29 @@ def rule_of_there(number: int) -> StandingRule:
     return StandingRule(
         number=number, words="Be brief.", scope="everywhere", session="agent:a:b", line=3, since=""
     )
+
+
+async def test_a_rule_that_asks_is_told_in_whole_sentences_and_a_bare_no_has_no_reason(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, calls(("shell", {"command": "rm -f old"})), {"text": "Left."})
+    async with on_stage(home, model=model, asks=True) as stage:
+        await stage.run("/rules add Ask me before deleting files")
+        stage.session.send("clean up")
+        asked = await stage.until(ToolAsked)
+        assert isinstance(asked, ToolAsked)
+        stage.session.answer(asked.call, Answer(allowed=False, how="n"))
+        await stage.idle()
+    assert asked.why.endswith("Allows everything else.")
+    (refused,), (returned,) = stage.entries(ToolRefused), stage.entries(ToolReturned)
+    assert (refused.why, returned.text) == ("", "Declined by the user")
+
+
+async def test_a_rule_that_was_offered_was_in_view_as_long_as_its_offer(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."})) as stage:
+        await stage.say("Never push to main.")
+        await stage.run("/keep yes")
+    (answered,), (rule,) = stage.entries(OfferAnswered), stage.entries(RuleSet)
+    assert rule.seen == answered.seen > 0

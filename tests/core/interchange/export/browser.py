@@ -47,6 +47,12 @@ class Browser:
         self._ask("Page.navigate", url=url)
         self.until("document.readyState === 'complete'")
 
+    def reload(self) -> None:
+        """Load the page again, and wait until it is there."""
+        self._ask("Page.reload")
+        while (event := self._next()).get("method") != "Page.loadEventFired":
+            self._note(event)
+
     def run(self, expression: str) -> Any:
         """What an expression gives in the page."""
         answer = self._ask("Runtime.evaluate", expression=expression, returnByValue=True)
