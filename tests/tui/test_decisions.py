@@ -502,7 +502,7 @@ async def test_a_question_that_is_taken_away_while_it_is_drawn_leaves_the_app_al
         shown = app.chat.input_area.decision
         assert shown is not None
         await shown.query(part).remove()
-        shown.make_room()
+        shown._make_room()
         talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
         await until(pilot, lambda: app.chat.input_area.decision is None)
         assert app.is_running

@@ -162,7 +162,7 @@ class Decision(Vertical):
         yield Static(markup=False, id="how")
 
     def on_mount(self) -> None:
-        self.call_after_refresh(self.make_room)
+        self.call_after_refresh(self._make_room)
         # The click that leads to the terminal was not meant for what stands there.
         self.watch(self.app, "app_focus", self.come_into_view)
 
@@ -176,9 +176,9 @@ class Decision(Vertical):
         self._gate.begin_anew(self._clock())
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self.make_room)
+        self.call_after_refresh(self._make_room)
 
-    def make_room(self) -> None:
+    def _make_room(self) -> None:
         """Leave room for the prompt and some of the conversation; the answers stay in view."""
         if not self.is_attached or len(self.query("#exact, #how")) < 2:
             return  # it is being taken away, part by part
@@ -232,7 +232,7 @@ class Decision(Vertical):
     def too_early(self) -> None:
         """Say what became of a key or a click that came too soon, and what to press now."""
         self.was_early = True
-        self.make_room()
+        self._make_room()
 
     async def meet(self, event: events.Key | events.Paste) -> Whose:
         """Take a key or a paste that came while the focus is in here, or say whose it is."""
@@ -271,13 +271,13 @@ class Decision(Vertical):
         if not self.has_class("-entered"):
             self._gate.enter(self._clock())
             self.add_class("-entered")
-            self.make_room()
+            self._make_room()
 
     def on_descendant_blur(self, event: events.DescendantBlur) -> None:
         if not self.is_entered:
             self._gate.leave()
             self.remove_class("-entered")
-            self.make_room()
+            self._make_room()
 
     # what a person does
 
@@ -415,7 +415,7 @@ class Approval(Decision):
         self._focus(reason if shown else self.query_one("#deny"))
         if not shown:  # what comes with the step back was written as the reason
             self._gate.enter(self._clock())
-        self.call_after_refresh(self.make_room)
+        self.call_after_refresh(self._make_room)
 
     def action_back(self) -> None:
         """Out of the reason to the answers; out of those to the prompt."""
