@@ -37,7 +37,7 @@ _KEPT: Final = (
     *(window.HealthMeasured, derived.SummaryJudged, derived.NoteTaken, derived.StatementSuperseded),
     *(derived.MemoryProposed, derived.MemoryDecided, derived.StandingInstructionOffered),
     *(derived.OfferAnswered, derived.TaskStarted, derived.TaskDone, derived.TodoChanged),
-    *(derived.PlanChanged, window.Rewound, window.Restored),
+    *(derived.PlanChanged, window.AlertRaised, window.Rewound, window.Restored),
 )
 """Kinds of lines that measures, notes, proposals and the task are made from."""
 

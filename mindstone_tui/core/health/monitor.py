@@ -267,16 +267,21 @@ class Monitor:
         self._judged: SummaryJudged | None = None
         self._stands = stands
         """Whether a summary is the newest in the window."""
+        self._raised: dict[tuple[str, str], tuple[int, float | None]] = {}
+        self._on_record: dict[str, tuple[int, AlertRaised]] = {}
+        """What was said last, and in which turn: measures do not tell all of it again."""
         for line in earlier:
             if isinstance(line.entry, HealthMeasured):
                 self._history.append(remembered(line, line.entry))
+            elif isinstance(line.entry, AlertRaised):
+                self._raised[line.entry.metric, line.entry.level] = (line.turn, line.entry.value)
+                self._on_record[line.entry.metric] = (line.turn, line.entry)
             elif isinstance(line.entry, TaskDone):
                 self._history.clear()
             elif isinstance(line.entry, SummaryJudged) and line.entry.score is not None:
                 self._judged = line.entry
         self._known = self.alerts
         """What was wrong when it was looked at last."""
-        self._raised: dict[tuple[str, str], tuple[int, float | None]] = {}
 
     @property
     def history(self) -> tuple[Snapshot, ...]:
@@ -286,7 +291,11 @@ class Monitor:
     @property
     def alerts(self) -> tuple[AlertRaised, ...]:
         """What is wrong now."""
-        return active(self.history, self.settings, self.judged)
+        found = active(self.history, self.settings, self.judged)
+        newest = self._history[-1].turn if self._history else 0
+        known = {alert.metric for alert in found}
+        told = (alert for turn, alert in self._on_record.values() if turn == newest)
+        return (*found, *(alert for alert in told if alert.metric not in known))
 
     @property
     def judged(self) -> SummaryJudged | None:

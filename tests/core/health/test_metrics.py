@@ -247,6 +247,21 @@ def test_a_monitor_goes_on_from_what_history_remembers(home: Path) -> None:
     assert second.alerts == ()
 
 
+def test_what_was_said_of_the_newest_turn_stands_and_is_not_said_again(home: Path) -> None:
+    transcript = transcript_in(home)
+    checked = Monitor(HealthSettings()).record(turn(1, repeating=True))
+    assert [one.metric for one in checked.raised] == ["repeating"]
+    for entry in (*checked.raised, checked.snapshot.measured):
+        transcript.append(entry, turn=1)
+    with transcript.history() as history:
+        lines = [line for line in history.read() if isinstance(line, Line)]
+    transcript.close()
+    after = Monitor(HealthSettings(), lines)
+    assert [one.metric for one in after.alerts] == ["repeating"]
+    assert "No alerts." not in health_text(after)
+    assert after.record(turn(2, repeating=True)).raised == ()
+
+
 def test_a_trend_needs_five_turns_and_looks_at_ten() -> None:
     monitor = Monitor(HealthSettings())
     for number in range(4):
