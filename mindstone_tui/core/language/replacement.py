@@ -152,7 +152,9 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
         new = _together(new, _words(following))
     if len(new.stems) > _MOST_NEW or len(old.stems) > _MOST_OLD:
         return False
-    apart = (new.labels - old.labels) and (old.labels - new.labels)
+    # "Floor 5, not floor 3" is about floor 5: what it denies itself sets nothing apart.
+    denied = (_words(found[1]).labels for each in _DENIED for found in each.finditer(earlier))
+    apart = (new.labels - old.labels) and old.labels.difference(new.labels, *denied)
     if apart and opens and english("told by time").isdisjoint(new.labels | old.labels):
         return False
     both_dated = _AT_A_TIME.search(sentence) and _AT_A_TIME.search(earlier)

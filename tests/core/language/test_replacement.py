@@ -160,3 +160,9 @@ def test_what_holds_no_more_is_quoted_as_it_was_said() -> None:
     assert gone == ["Bob’s API listens on port 8765."]
     assert says_more(said, gone)
     assert not says_more("Bob’s API listens on port 8765.", ["bob's api listens on port 8765."])
+
+
+def test_a_correction_is_itself_corrected_by_what_denies_its_value() -> None:
+    first = "Correction: the meeting room is on floor 5, not floor 3."
+    assert replaces("Correction: the meeting room is on floor 6, not floor 5.", first)
+    assert not replaces("Correction: the print room is on floor 6, not floor 4.", first)
