@@ -169,6 +169,11 @@ class Remark(msgspec.Struct, frozen=True):
     """and what its speaker said last."""
 
 
+def _gone_of(passage: passages.Passage) -> set[str]:
+    """The sentences of a message that are on record as corrected, as they are compared."""
+    return {plain(one) for words in ranking.corrected_of(passage).values() for one in words}
+
+
 class SpokenSentence(msgspec.Struct, frozen=True):
     """A sentence that may answer."""
 
@@ -191,8 +196,7 @@ class SpokenSentence(msgspec.Struct, frozen=True):
     def is_replaced(self) -> bool:
         """Whether it is on record that a later line replaces it."""
         said = self.said.passage
-        gone = (one for words in ranking.corrected_of(said).values() for one in words)
-        return bool(said.superseded) or plain(self.text) in map(plain, gone)
+        return bool(said.superseded) or plain(self.text) in _gone_of(said)
 
     @property
     def context(self) -> str:
@@ -345,11 +349,19 @@ def _rival(
 def phrase(said: Remark, sentence: str, *, dated: bool = False) -> str:
     """Who said it, as much of it as a line takes, and where it stands."""
     passage = said.passage
-    text = _with_neighbours(passage.text, sentence)
+    text = _with_neighbours(_alike(passage, sentence), sentence)
     if said.last and _PRONOUN.match(sentence):
         text += f" (after “{brief(said.last, 70)}”)"
     day = passages.spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
     return f"{day}{': ' if day else ''}{who(passage)}{text} {source(passage, dated=not day)}"
+
+
+def _alike(passage: passages.Passage, sentence: str) -> str:
+    """What of a message holds as its sentence does: all that was corrected, or all that was not."""
+    if not (gone := _gone_of(passage)):
+        return passage.text
+    corrected = plain(sentence) in gone
+    return " ".join(one for one in parts_of(passage.text) if (plain(one) in gone) == corrected)
 
 
 def _with_neighbours(text: str, sentence: str) -> str:

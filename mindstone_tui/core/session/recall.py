@@ -150,7 +150,9 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
                 self._answers, query, inject.CONSIDERED, scope, allowed, kinds
             )
             self.last = best_of(*answers, k=inject.CONSIDERED)
-            choice = inject.choose(
+            # Of a long message every word is looked at: whoever types meanwhile does not wait.
+            choice = await asyncio.to_thread(
+                inject.choose,
                 text,
                 [self._without_dropped(each) for each in answers],
                 room,
@@ -166,7 +168,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
                 # Would it speak, were all but the message itself out of the window?
                 alone = Filter(exclude=frozenset({max(vacancy.shown)}), without=DERIVED)
                 found = await asyncio.to_thread(self._search, query, alone)
-                if not speak.silence(text, found.hits, found.judged):
+                if not await asyncio.to_thread(speak.silence, text, found.hits, found.judged):
                     choice = msgspec.structs.replace(choice, silent=speak.SHOWN_ALREADY)
         return choice
 

@@ -149,6 +149,20 @@ async def test_what_was_corrected_is_no_answer_to_what_is_so(
     assert corrected in first or first.startswith("I found nothing that surely answers that")
 
 
+async def test_of_a_message_that_was_corrected_in_part_only_what_holds_is_quoted(
+    home: Path,
+) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("The meeting room is on floor 3. The coffee is in the kitchen.")
+        await stage.say("Correction: the meeting room is on floor 5, not floor 3.")
+        await stage.say("Correction: the meeting room is on floor 6, not floor 5.")
+        await stage.say("where is the coffee?")
+        await stage.say("on which floor is the meeting room?")
+    coffee, room = answers(stage)[-2:]
+    assert coffee.startswith("The coffee is in the kitchen. (")
+    assert "is on floor 6" in room.partition("\n")[0]
+
+
 async def test_who_could_not_look_does_not_say_that_there_is_nothing(home: Path) -> None:
     async with on_stage(home, model="local/guide") as stage:
         await stage.say("Rosa does the review.")
