@@ -152,9 +152,7 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
         new = _together(new, _words(following))
     if len(new.stems) > _MOST_NEW or len(old.stems) > _MOST_OLD:
         return False
-    # "Floor 5, not floor 3" is about floor 5: what it denies itself sets nothing apart.
-    denied = (_words(found[1]).labels for each in _DENIED for found in each.finditer(earlier))
-    apart = (new.labels - old.labels) and old.labels.difference(new.labels, *denied)
+    apart = (new.labels - old.labels) and (old.labels - new.labels - _denied(earlier).labels)
     if apart and opens and english("told by time").isdisjoint(new.labels | old.labels):
         return False
     both_dated = _AT_A_TIME.search(sentence) and _AT_A_TIME.search(earlier)
@@ -242,9 +240,14 @@ def _denies(
 
 def _denies_another_value(sentence: str, old: _Words) -> bool:
     """Whether a sentence names the value that holds no more, and the earlier one gave others."""
-    named = (_words(found[1]).given for each in _DENIED for found in each.finditer(sentence))
-    denied = frozenset[str]().union(*named)
+    denied = _denied(sentence).given
     return bool(denied and old.given) and denied.isdisjoint(old.given)
+
+
+def _denied(sentence: str) -> _Words:
+    """What a sentence says is not so: "floor 5, not floor 3" is about floor 5."""
+    found = (found[1] for each in _DENIED for found in each.finditer(sentence))
+    return _words(". ".join(found))
 
 
 def _of_others(sentence: str, earlier: str) -> bool:
