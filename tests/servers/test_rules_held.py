@@ -143,7 +143,7 @@ async def test_ten_rules_hold_in_our_own_turns_over_three_compactions(
         ]
     summary = {"for": "summary", "text": SUMMARY}
     model = script(tmp_path, *replies, *[summary] * COMPACTIONS * 4)
-    async with on_stage(home, model=model, cwd=project, asks=True, context_window=9_000) as stage:
+    async with on_stage(home, model=model, cwd=project, asks=True, context_window=10_000) as stage:
 
         def agree(event: events.AnyEvent) -> None:
             if isinstance(event, events.ToolAsked):
