@@ -45,7 +45,9 @@ class OnTerminal:
             assert self._read(), f"{shown!r} never came; the end is {self.seen[-500:]!r}"
 
     def _read(self) -> bool:
-        if not select.select([self._end], [], [], PATIENCE)[0]:
+        waiting = select.poll()
+        waiting.register(self._end, select.POLLIN)
+        if not waiting.poll(1_000 * PATIENCE):
             return False
         try:
             piece = os.read(self._end, 1 << 16)

@@ -343,7 +343,9 @@ async def test_what_a_person_corrects_is_marked_when_it_is_said_whatever_is_aske
         await stage.say("No, the vault code is 11223, not 99887.")
         await stage.say("No, my dentist is Dr Marrowby, not Dr Quillfeather.")
         judged = [one.statement for one in stage.entries(StatementSuperseded)]
-        (said,) = [line.seq for line in stage.lines() if old in str(line.raw) and line.role == "user"]
+        (said,) = [
+            line.seq for line in stage.lines() if old in str(line.raw) and line.role == "user"
+        ]
         assert said in judged
         _, found = await stage.run("/recall blue door east hall fountain")
         assert f"superseded by #{by_words(stage, '11223, not')}" in found
