@@ -124,8 +124,11 @@ class MindstoneApp(App[int]):
         await asyncio.to_thread(_warm_up)
 
     def action_help_quit(self) -> None:
-        """Ctrl+C, wherever the focus is: what it is in the prompt."""
-        self.chat.input_area.prompt.action_break()
+        """Ctrl+C, wherever the focus is in the chat: what it is in the prompt."""
+        if self.screen is self.chat:
+            self.chat.input_area.prompt.action_break()
+        else:
+            self.notify("Esc goes back. Ctrl+Q leaves.")
 
     async def _look_for_waiting(self) -> None:
         """Have the panel say what waits for a decision in any session."""

@@ -60,6 +60,13 @@ async def theatre(home: Path, size: tuple[int, int] = (120, 40)) -> AsyncIterato
             yield Theatre(app, pilot, history)
 
 
+async def test_ctrl_c_says_how_to_leave_a_recording(home: Path) -> None:
+    async with theatre(home) as show:
+        await show.press("ctrl+c", then=lambda: bool(show.app._notifications))
+        (told,) = show.app._notifications
+        assert told.message == "Esc goes back. Ctrl+Q leaves."
+
+
 async def test_a_prune_is_jumped_to_and_the_panel_shows_that_moment(home: Path) -> None:
     async with theatre(home) as show:
         await show.press("p", then=lambda: show.screen.panel.report is not None)
