@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from pathlib import Path
 
 import pytest
@@ -140,3 +142,14 @@ def test_a_tools_line_whose_whole_output_is_gone_is_named(home: Path) -> None:
     next(places_in(home).blobs.rglob(f"*{kept.sha256[-8:]}*")).unlink()
     (problem,) = verify(places_in(home)).problems
     assert (problem.kind, problem.line) == ("blob", line.seq)
+
+
+def test_what_nobody_holds_any_more_keeps_no_file_open(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "question", "answer")
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        transcript_in(home).history().turn(1)
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before

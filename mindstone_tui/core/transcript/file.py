@@ -168,6 +168,8 @@ class Replacements(msgspec.Struct, frozen=True):
 class TranscriptFile:
     """One session's file, for appending."""
 
+    _fd = -1
+
     def __init__(
         self, places: paths.SessionPlaces, disk: Disk, *, create: bool, copy: bool = False
     ) -> None:
@@ -265,8 +267,11 @@ class TranscriptFile:
         self._fd = -1
         self.tail = Tail()
 
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
-        """Give the file back."""
+        """Give the file back, at the latest when nobody holds this any more."""
         if self._fd >= 0:
             self._disk.close(self._fd)
             self._fd = -1

@@ -255,6 +255,8 @@ class Head(msgspec.Struct, frozen=True):
 class History:
     """A transcript, opened for reading."""
 
+    _fd = -1
+
     def __init__(self, places: paths.SessionPlaces, *, may_store_offsets: bool = False) -> None:
         self.places = places
         self._may_store_offsets = may_store_offsets
@@ -268,8 +270,11 @@ class History:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
-        """Give the file back."""
+        """Give the file back, at the latest when nobody holds this any more."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

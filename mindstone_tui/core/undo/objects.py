@@ -31,6 +31,8 @@ TREES: Final = "trees.msgpack"
 class ObjectStore:
     """The contents that one session keeps."""
 
+    _fd: int | None = None
+
     def __init__(self, folder: Path, *, limit: int, disk: Disk = REAL) -> None:
         self.folder = folder
         self._limit = limit
@@ -43,7 +45,6 @@ class ObjectStore:
         self._waiting: dict[str, bytes] = {}
         self._waiting_size = 0
         self._size = 0
-        self._fd: int | None = None
         self.limited = True
         """Whether the limit counts: not while somebody else's files are about to be overwritten."""
         self.turned_away = 0
@@ -233,8 +234,11 @@ class ObjectStore:
             self._fd = self._disk.open(self._pack, os.O_RDONLY)
         return self._fd
 
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
-        """Give the files back."""
+        """Give the files back, at the latest when nobody holds this any more."""
         if self._fd is not None:
             self._disk.close(self._fd)
             self._fd = None
