@@ -226,6 +226,7 @@ class LineChat:
         self._printer = EventPrinter()
         self._questions = LineQuestions(talk.answer, clock=clock, typed=typed)
         self._finished = asyncio.Event()
+        self._finished.set()
         # A person may type ahead; a pipe is read as it is needed.
         self._lines: asyncio.Queue[tuple[str, float]] = asyncio.Queue(0 if interactive else 1)
         self._clock = clock
@@ -238,6 +239,8 @@ class LineChat:
         """The call after whose answer it is over, unless its turn goes on here; when it asked."""
         self._goes_on = ""
         """The same call, where it does: its program has ended."""
+        self._queued: set[str] = set()
+        """Messages that begin a turn of their own when the one before them ends."""
         self._quit = False
         self.code: int = ExitCode.DONE
         """How the last turn ended, as an exit code."""
@@ -256,6 +259,7 @@ class LineChat:
             if only:
                 self._talk.command(only, how=how, seen=seen)
             if only or until[0]:
+                self._finished.clear()
                 self._questions.kept = ""
                 await self._finish(drawing)
             while not (only or until[0] or self._quit or drawing.done()):
@@ -277,7 +281,11 @@ class LineChat:
             begun = self._clock() - (len(line) * A_LETTER if self._interactive else 0.0)
             begun = min(begun, self._questions.unfinished or begun)
             if goes_on or not self._questions.take(line):
-                await self._lines.put((line, begun))
+                text = line.rstrip("\r\n")
+                if self._keeps(text, first=not goes_on):
+                    self._talk.send(text)
+                else:
+                    await self._lines.put((line, begun))
             goes_on = line.rstrip("\r\n").endswith("\\")
         self._at_end = True
         if self._interactive:  # whoever sat here is gone: the next surface asks
@@ -286,6 +294,16 @@ class LineChat:
         else:
             self._questions.decline_all(_NOBODY)
         await self._lines.put(("", 0.0))
+
+    def _keeps(self, text: str, *, first: bool) -> bool:
+        """Whether a line is a whole message behind a turn that runs: it goes on record at once.
+
+        Not behind a line that waits here: messages and commands are taken in their order.
+        """
+        message = "\n" in text or not text.startswith(("/", "!"))
+        whole = first and message and not text.endswith("\\") and text.strip()
+        behind = self._interactive and not self._finished.is_set() and self._lines.empty()
+        return bool(behind and self._questions.kept and whole)
 
     async def _next(self) -> str | None:
         """The next message; a line that ends in a backslash goes on in the next."""
@@ -356,6 +374,8 @@ class LineChat:
         match event:
             case ev.TurnStarted(resumed=True):
                 self._goes_on, self._until = self._until[0], ("", "")
+            case ev.TurnStarted(queued=queued):
+                self._queued.discard(queued)
             case ev.ToolAnswered(call=call) | ev.ToolStarted(call=call) | ev.ToolEnded(call=call):
                 if call == self._until[0]:
                     if self._questions.asks(call):  # what was entered here came to nothing
@@ -370,9 +390,16 @@ class LineChat:
             case ev.CommandEnded(ok=ok, exit_code=code):
                 self.code = code or (ExitCode.DONE if ok else ExitCode.FAILED)
                 self._finished.set()
+            case ev.MessageQueued(entry=entry):
+                self._queued.add(entry)
+            case ev.MessageWithdrawn():
+                self._queued.clear()
+            case ev.MessageReturned() | ev.EntryAppeared(kind="message_withdrawn"):
+                self._queued.clear()
+                self._finished.set()
             case ev.TurnEnded(ending=ending):
                 self.code = _CODES[ending]
-                self._finished.set()
+                self._finished.set() if not self._queued else None
 
     def _ask(self, event: ev.ToolAsked) -> None:
         """Ask the person, if there is one; otherwise decline what a turn of our own asks."""

@@ -21,6 +21,7 @@ from mindstone_tui.cli.chat import check_terminal
 from mindstone_tui.cli.line_chat import LineChat, LineQuestions
 from mindstone_tui.cli.typed_lines import TypedLines
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries.conversation import MessageQueued
 from mindstone_tui.core.errors import UsageError
 from tests.builders import places_in
 from tests.cli.program import ROOT
@@ -125,10 +126,11 @@ QUESTION = ev.ToolAsked(turn=1, call="c", name="shell", risk="run", shown="rm x"
 class AtTerminal:
     """A person who enters lines at moments of a clock, into a turn that asks."""
 
-    def __init__(self) -> None:
+    def __init__(self, reply: Reply | None = None) -> None:
         self.now = 100.0
         self.lines: asyncio.Queue[str] = asyncio.Queue()
-        self.talk = Answering(lambda text: [asked(1, text)] if text == "go" else echo(text))
+        reply = reply or echo
+        self.talk = Answering(lambda text: [asked(1, text)] if text == "go" else reply(text))
         self.chat = LineChat(self.talk, self.lines.get, interactive=True, clock=lambda: self.now)
 
     async def enter(self, *lines: str) -> None:
@@ -182,7 +184,7 @@ async def test_a_stop_sends_nothing_that_was_entered_behind_the_turn_and_says_so
         await person.enter("go\n")
         person.talk.announce(QUESTION)
         await person.settle()
-        await person.enter("yes\n", "and then this\n")
+        await person.enter("/plan\n", "and then this\n")
         person.chat.stop()
         person.talk.announce(done(1))
         await person.enter("again\n")
@@ -192,6 +194,27 @@ async def test_a_stop_sends_nothing_that_was_entered_behind_the_turn_and_says_so
     assert person.sent == ["go", "again"]
     assert ("interrupt",) in person.talk.did
     assert "Not sent: and then this" in err.getvalue()
+
+
+async def test_what_is_said_behind_a_turn_is_on_record_at_once_and_answered_before_the_prompt() -> (
+    None
+):
+    person = AtTerminal(lambda text: [ev.MessageQueued(entry="q", text=text)])
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as err:
+        running = asyncio.create_task(person.chat.run())
+        await person.enter("go\n")
+        await person.enter("and then this\n")
+        assert person.sent == ["go", "and then this"]
+        prompts = err.getvalue().count("> ")
+        person.talk.announce(done(1))
+        await person.settle()
+        assert err.getvalue().count("> ") == prompts
+        begun = ev.TurnStarted(turn=2, entry="e", text="and then this", queued="q")
+        person.talk.announce(begun, done(2))
+        await person.settle()
+        assert err.getvalue().count("> ") == prompts + 1
+        await person.enter("")
+        await running
 
 
 async def test_a_command_means_nothing_that_came_after_its_line_was_entered() -> None:
@@ -447,5 +470,7 @@ def test_lines_that_are_pasted_are_one_message_and_none_of_them_decides_or_runs(
     assert [line.kind for line in asked if line.kind == "tool_answered"] == []
     terminal.process.kill()
     terminal.finish()
+    kept = [one.entry.text for one in asked if isinstance(one.entry, MessageQueued)]
+    assert kept[-1] == "\n".join(pasted), "what is said to be kept outlives the program"
     assert not (tmp_path / "decided").exists()
     assert not (tmp_path / "run").exists()

@@ -125,7 +125,7 @@ class MessageWithdrawn(Event):
 
     entry: str
     text: str = ""
-    """Its words, where they go back to whoever typed them: a person stopped the turn before it."""
+    """Its words, where they go back to a prompt: what ran before it was stopped."""
 
 
 class MessageSteered(EntryEvent):

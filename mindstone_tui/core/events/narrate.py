@@ -241,7 +241,7 @@ def _of_turn(event: ev.TurnEvent) -> EventLine:
         case ev.MessageQueued(text=text):
             return EventLine(sign="…", text=f"Queued: {text}")
         case ev.MessageWithdrawn(text=text) if text:
-            told = f"Not sent, taken back before its turn began: {one_line(text, 200)}"
+            told = f"This was never sent, and is not going to be by itself: {one_line(text, 300)}"
             return EventLine(sign="↩", text=told, tone="warning")
         case ev.MessageWithdrawn():
             return EventLine(sign="↩", text="Queued message withdrawn")

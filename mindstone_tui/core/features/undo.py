@@ -21,6 +21,7 @@ from mindstone_tui.core.paths import from_home
 from mindstone_tui.core.session.features import Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, fresh_nonce, one_line, plural
+from mindstone_tui.core.tools.verdicts import judge
 from mindstone_tui.core.transcript.reader import rewinds_of
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, described, diff_of, summary
 from mindstone_tui.core.undo.restore import Conflict, Outlook
@@ -151,7 +152,7 @@ def _check_own_shell(context: TurnContext, turns: tuple[int, ...]) -> None:
                 line.entry
                 for line in history.newest(kinds, history.head.seq + 1)
                 if not isinstance(line.entry, CommandRun)
-                or line.entry.command.startswith(OWN_SHELL)
+                or _may_change_files(line.entry.command, context)
             ),
             None,
         )
@@ -161,6 +162,13 @@ def _check_own_shell(context: TurnContext, turns: tuple[int, ...]) -> None:
             f"You ran `!{ran}` since, which /undo cannot take back. Nothing was touched.",
             f"`/undo 1` takes back what {turn_names(turns)} did to files.",
         )
+
+
+def _may_change_files(command: str, context: TurnContext) -> bool:
+    """Whether it is a person's own shell command, and not known to only look."""
+    ran = command.removeprefix(OWN_SHELL)
+    workspace = context.tool_context("shell").workspace
+    return ran != command and any(part.verdict != "reads" for part in judge(ran, workspace))
 
 
 def _counted(argument: str) -> tuple[int, Way]:

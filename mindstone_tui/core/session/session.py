@@ -21,7 +21,6 @@ from mindstone_tui.core.library.lease import Holder, Lease, SharedLease
 from mindstone_tui.core.session import draft, inbox, options, questions, recover
 from mindstone_tui.core.session.attachments import attach, keep, not_taken
 from mindstone_tui.core.session.services import FIRST_PICTURE, SessionServices
-from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript.follow import changes
 
 if TYPE_CHECKING:
@@ -369,13 +368,12 @@ class Session:
         return True
 
     def _remind(self, alone: bool) -> None:
-        """Say what was queued when the program stopped, unless another one still has it."""
+        """Hand back what was queued when the program stopped, unless another one still has it."""
         if not alone:
             self._others.join(self.services.history, self._context.transcript.last_turn)
         self._questions.find(left=alone)
-        for text in self._unsent.values():
-            told = f"This was never sent, and is not going to be by itself: {one_line(text, 300)}"
-            self._emit(events.Noticed(message=told, level="warning"))
+        for queued, text in reversed(self._unsent.items()):  # each goes above what is written
+            self._emit(events.MessageWithdrawn(entry=queued, text=text))
 
     async def _run_queue(self) -> None:
         """Take what was asked for, one after the other."""

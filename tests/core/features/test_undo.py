@@ -259,6 +259,18 @@ async def test_undo_says_that_it_does_not_reach_what_a_person_ran(tmp_path: Path
         assert picture(work) != before
 
 
+async def test_a_command_that_only_looked_does_not_stand_before_an_undo(tmp_path: Path) -> None:
+    work = workspace(tmp_path)
+    async with on_stage(tmp_path / "home", cwd=work, model=model(tmp_path), asks=True) as stage:
+        await play(stage)
+        before = picture(work)
+        await stage.run("/shell git status && cat a.txt | wc -l")
+        agree(stage)
+        ended, text = await stage.run("/undo")
+        assert ended.ok, text
+        assert picture(work) != before
+
+
 async def test_a_turn_that_touches_nothing_keeps_nothing(tmp_path: Path) -> None:
     work = workspace(tmp_path)
     says = script(tmp_path, calls(("read", {"path": "a.txt"})), {"text": "read"}, loop=True)

@@ -17,6 +17,7 @@ from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import PlanChanged
 from mindstone_tui.core.entries.store import CommandRun
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.events.narrate import describe
 from mindstone_tui.core.events.narrate_entry import of_entry
 from mindstone_tui.core.providers.guide import GUIDE
 from mindstone_tui.core.session.features import known_commands
@@ -326,7 +327,7 @@ async def test_closing_at_any_moment_loses_nothing_that_was_said(
     assert isinstance(stage.heard[-1], events.SessionClosed)
 
 
-async def test_what_was_queued_at_the_close_is_named_at_the_next_opening(
+async def test_what_was_queued_at_the_close_is_handed_back_at_the_next_opening(
     home: Path, tmp_path: Path
 ) -> None:
     model = script(tmp_path, SLOW)
@@ -336,8 +337,9 @@ async def test_what_was_queued_at_the_close_is_named_at_the_next_opening(
         stage.session.send("wait for me")
         await stage.until(events.MessageQueued)
     async with on_stage(home, model=model, follow=True) as stage:
-        notice = await stage.until(events.Noticed)
-        assert "wait for me" in notice.message
+        back = await stage.until(events.MessageWithdrawn)
+        assert back.text == "wait for me"
+        assert "never sent" in describe(back).text
 
 
 async def test_a_closed_session_says_that_it_is(home: Path, tmp_path: Path) -> None:
