@@ -449,9 +449,10 @@ async def test_a_click_on_a_button_that_does_not_work_yet_leaves_the_cursor_wher
     def drive(browser: Browser, served: Residence, app: Driven) -> None:
         app.say("clean up")
         browser.until(IN_VIEW)
-        browser.run("document.getElementById('text').focus()")
+        browser.run("document.getElementById('text').focus(); window.first = second")
         for place in browser.run(MIDDLES):
             browser.click(*place)
+        assert browser.run("second !== first"), "each click begins the wait anew"
         browser.type("because")
         assert browser.run(TEXT) == "because"
         app.decline()

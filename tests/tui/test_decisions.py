@@ -156,7 +156,7 @@ async def test_no_opening_while_somebody_writes_decides_anything_or_loses_a_char
 def in_view(app: MindstoneApp, talk: Staged) -> bool:
     """Whether a question is drawn, and the time began in which it can be read."""
     shown = app.chat.input_area.decision
-    return shown is not None and talk.settled and shown._gate._shown is not None
+    return shown is not None and talk.settled and shown.gate._shown is not None
 
 
 async def _work(holds: Callable[[], bool]) -> None:
@@ -451,7 +451,7 @@ async def test_what_comes_too_early_is_told_what_became_of_it_and_what_to_press(
             await pilot.press("tab", "y")
         else:
             await pilot.press(early)
-        told = "Too early: nothing is decided. Press Tab now, then one key."
+        told = "Too early: nothing is decided. Read it, then press Tab and one key."
         await until(pilot, lambda: told in drawn(app))
         now[0] += GRACE + 1
         await pilot.press("tab")
@@ -577,6 +577,40 @@ async def test_after_a_reason_was_sent_here_the_next_enter_sends_the_next_messag
         await until(pilot, lambda: len(talk.did) == 1)
         await pilot.press(*"next", "enter")
         await until(pilot, lambda: talk.did[1:] == [("send", "next", (), False)])
+
+
+async def test_a_tab_in_the_midst_of_words_leads_nowhere() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += 60
+        await pilot.press(*"fix this", "tab")
+        now[0] += 0.4
+        await pilot.press("y")
+        await until(pilot, lambda: talk.settled)
+        assert (talk.did, app.chat.input_area.prompt.text) == ([], "fix thisy")
+        now[0] += 0.6
+        await pilot.press("tab")
+        now[0] += 0.4
+        await pilot.press("y")
+        await until(pilot, lambda: [one[0] for one in talk.did] == ["answer"])
+
+
+async def test_clicks_that_go_on_from_one_question_to_the_next_do_not_answer_it() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test(size=(100, 40)) as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        for _ in range(12):
+            now[0] += 0.3
+            await pilot.click("#allow-0")
+        assert talk.did == []
+        now[0] += 1.1
+        await pilot.click("#allow-0")
+        await until(pilot, lambda: [one[0] for one in talk.did] == ["answer"])
 
 
 async def test_an_answer_right_after_ctrl_c_takes_the_stop_back() -> None:

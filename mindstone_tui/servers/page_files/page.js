@@ -186,14 +186,14 @@ const draw = {
     };
     const looking = setInterval(stands, HELD / 5);
     row.onmousedown = (event) => event.preventDefault(); // who is writing goes on where they are
-    row.onpointerdown = () => { aimed = !away() && stands(); };
+    row.onpointerdown = () => { aimed = !away() && stands(); if (row.firstChild.disabled) arm(); };
     const strays = (event) => {
       if (event.detail ? aimed && stands() : !away()) return false; // a key presses what has the focus, wherever that is
       missed = Date.now();
       age.textContent = away() ? "you just came here: read it, then choose" : "it moved: click again";
       return true;
     };
-    let shown = Date.now(), sent = null; // the answer that is under way: another one takes its place
+    let shown = Date.now(), waits = 0, sent = null; // the answer that is under way: another one takes its place
     const decide = (choice, how, why) => {
       const given = { session, call: item.call, since: item.since, choice, how, why, seen: (Date.now() - shown) / 1000 };
       if (sent && [sent.choice, sent.why].join() === [choice, why].join()) return null;
@@ -238,12 +238,18 @@ const draw = {
       if (over) over.addEventListener("close", () => { watch.unobserve(row); watch.observe(row); }, { once: true });
       return over;
     };
+    // A click that comes too soon begins the wait anew: clicks that go on and on decide nothing.
+    const arm = () => {
+      if (!node.dataset.inView) return;
+      clearTimeout(waits);
+      waits = setTimeout(() => { if (!covered()) for (const button of row.children) button.disabled = false; }, GRACE);
+    };
     const watch = new IntersectionObserver((seen) => {
       if (!seen.some((each) => each.isIntersecting) || covered()) return;
       watch.unobserve(row);
       node.dataset.inView = "yes";
       shown = opened = Date.now();
-      setTimeout(() => { if (!covered()) for (const button of row.children) button.disabled = false; }, GRACE);
+      arm();
     });
     watch.observe(row);
   },

@@ -9,6 +9,7 @@ declining.
 from __future__ import annotations
 
 import difflib
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Final, Literal
@@ -32,6 +33,8 @@ from mindstone_tui.tui.widgets.base import LineInput, only_plain
 
 _SETTLE: Final = 0.25
 """Share of that time after the step into it: what comes sooner was typed with that step."""
+_WRITING: Final = 0.5
+"""Share of it after a letter of a message: a Tab that comes sooner belongs to those words."""
 _CHAT: Final = 6
 """One row of so many stays with the conversation, as long as the content has a few."""
 _LEAST: Final = 3
@@ -48,7 +51,7 @@ _INSIDE: Final = (
     "Esc back to your message",
 )
 _REASON: Final = "Enter declines with this reason. Esc goes back to the answers."
-_EARLY: Final = "Too early: nothing is decided. Press Tab now, then one key."
+_EARLY: Final = "Too early: nothing is decided. Read it, then press Tab and one key."
 
 
 Whose = Literal["answer", "nobody", "focused", "prompt"]
@@ -62,6 +65,7 @@ class Gate:
         self._grace = grace
         self._shown: float | None = None
         self._noticed = 0.0
+        self._written = -math.inf
         self._entered: float | None = None
 
     def show(self, at: float) -> None:
@@ -85,9 +89,13 @@ class Gate:
         """Whether somebody who acts now can have read it."""
         return self._shown is not None and at - self._noticed >= self._grace
 
+    def write(self, at: float) -> None:
+        """A message is being written beside it."""
+        self._written = at
+
     def enter(self, at: float) -> bool:
-        """Step into it; False while that is too early."""
-        if self.is_open(at):
+        """Step into it; False while that is too early, or in the midst of words."""
+        if self.is_open(at) and max(0.0, at - self._written) >= self._grace * _WRITING:
             self._entered = at
             return True
         return False
@@ -137,7 +145,7 @@ class Decision(Vertical):
     def __init__(self, *, grace: float, clock: Callable[[], float]) -> None:
         super().__init__(classes="decision")
         self._clock = clock
-        self._gate = Gate(grace)
+        self.gate = Gate(grace)
         self.was_early = False
         self.key, self.seen = "click", 0.0
         """By what a person decided, and for how many seconds it had been in view."""
@@ -168,12 +176,8 @@ class Decision(Vertical):
 
     def come_into_view(self) -> None:
         """Begin anew to count how long it has been in view, once it is drawn."""
-        self._gate.hide()
-        self.call_after_refresh(lambda: self._gate.show(self._clock()))
-
-    def be_noticed(self) -> None:
-        """Answer to nothing for a while: the key that led here was meant for a message."""
-        self._gate.begin_anew(self._clock())
+        self.gate.hide()
+        self.call_after_refresh(lambda: self.gate.show(self._clock()))
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._make_room)
@@ -209,11 +213,11 @@ class Decision(Vertical):
     @property
     def is_open(self) -> bool:
         """Whether somebody who acts now can have read it."""
-        return self._gate.is_open(self._clock())
+        return self.gate.is_open(self._clock())
 
     def was_open(self, pressed: float) -> bool:
         """Whether somebody who pressed a key then can have read it."""
-        return self._gate.is_open(self._moment(pressed))
+        return self.gate.is_open(self._moment(pressed))
 
     @property
     def is_entered(self) -> bool:
@@ -223,7 +227,7 @@ class Decision(Vertical):
 
     def enter(self, pressed: float) -> None:
         """Step into it with a key, unless that was pressed before it could be read."""
-        if self._gate.enter(self._moment(pressed)):
+        if self.gate.enter(self._moment(pressed)):
             self.was_early = False
             self._focus(self.query_one(f"#{self.FIRST}"))
         else:
@@ -255,7 +259,7 @@ class Decision(Vertical):
             self.too_early()
             return "prompt" if event.is_printable else "nobody"
         at = self._moment(event.time)
-        whose = self._gate.whose(at, answers=answers, printable=event.is_printable)
+        whose = self.gate.whose(at, answers=answers, printable=event.is_printable)
         if whose == "answer":
             self.key = event.key
             await self.run_action(action or f"choose('{self.screen.focused.id}')")
@@ -269,13 +273,13 @@ class Decision(Vertical):
             self.post_message(self.Left())
             return
         if not self.has_class("-entered"):
-            self._gate.enter(self._clock())
+            self.gate.enter(self._clock())
             self.add_class("-entered")
             self._make_room()
 
     def on_descendant_blur(self, event: events.DescendantBlur) -> None:
         if not self.is_entered:
-            self._gate.leave()
+            self.gate.leave()
             self.remove_class("-entered")
             self._make_room()
 
@@ -289,13 +293,14 @@ class Decision(Vertical):
             self.key = "click"
             self.action_choose(event.button.id or "")
         else:
+            self.gate.begin_anew(self._clock())  # or clicks that go on and on would decide at last
             self.too_early()
 
     def action_choose(self, choice: str) -> None:
         """Decide, once."""
         if self.is_open:
-            self.seen = self._gate.seen(self._clock())
-            self._gate.hide()
+            self.seen = self.gate.seen(self._clock())
+            self.gate.hide()
             self.post_message(self.Decided(self, choice, self.key))
 
     def action_step(self, by: int) -> None:
@@ -313,7 +318,7 @@ class Decision(Vertical):
 
     def action_back(self) -> None:
         """Back to the prompt; whatever comes with that key is no answer any more."""
-        self._gate.leave()
+        self.gate.leave()
         self.post_message(self.Left())
 
     def _focus(self, widget: Widget) -> None:
@@ -414,7 +419,7 @@ class Approval(Decision):
         reason.display = shown
         self._focus(reason if shown else self.query_one("#deny"))
         if not shown:  # what comes with the step back was written as the reason
-            self._gate.enter(self._clock())
+            self.gate.enter(self._clock())
         self.call_after_refresh(self._make_room)
 
     def action_back(self) -> None:

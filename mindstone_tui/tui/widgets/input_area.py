@@ -202,6 +202,11 @@ class InputArea(Vertical):
         return self.prompt.unfolded or just_now
 
     @on(TextArea.Changed)
+    def _write_beside(self) -> None:
+        if self.decision is not None and self.prompt.text:
+            self.decision.gate.write(self._host.clock())
+
+    @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
     def _follow(self) -> None:
         prompt = self.prompt
@@ -358,7 +363,7 @@ class InputArea(Vertical):
             if (whose := await self.decision.meet(event)) == "prompt":
                 self.screen.set_focus(self.prompt)
                 self._led_out = event.time
-                self.decision.be_noticed()  # an Escape now means "back"
+                self.decision.gate.begin_anew(self._host.clock())  # an Escape now means "back"
                 if self.decision.was_early:
                     self._torn = "The first letter came too early: nothing is decided or sent."
             return whose in ("answer", "nobody")
