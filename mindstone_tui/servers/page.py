@@ -116,7 +116,7 @@ class PageRoom:
             for item in items:
                 if item["type"] == "panel":
                     self.panel = item
-                elif isinstance(event, ev.Noticed) and not self.readers:
+                elif isinstance(event, ev.Noticed | ev.MessageWithdrawn) and not self.readers:
                     self._untold.append(item)
                 self._tell(item)
 
