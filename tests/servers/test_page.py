@@ -494,6 +494,12 @@ async def test_a_question_on_a_closed_page_is_named_to_who_waits_and_can_be_decl
         (refused_call,) = (line.entry for line in lines if isinstance(line, Line))
         assert isinstance(refused_call, ToolRefused)
         assert (refused_call.by, refused_call.why) == ("person", why)
+        kinds = ("tool_asked", "tool_answered")
+        wish, given = api.log(session="main", kinds=kinds, home=served.home)
+        assert isinstance(wish, Line)
+        assert isinstance(given, Line)
+        assert isinstance(given.entry, ToolAnswered)
+        assert (given.entry.asked, bool(given.entry.how)) == (wish.ts, True)
         check_history(served.places())
 
 

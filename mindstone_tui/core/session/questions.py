@@ -95,6 +95,10 @@ class SharedQuestions:
         entry = conversation.ToolAnswered(call=call, **msgspec.structs.asdict(answer))
         if not self._is_open(entry):
             self.find()
+        if not entry.asked:  # given by an option, before there was a question
+            elsewhere = self._elsewhere.get(call)
+            since = self._context.questions.waiting.get(call, elsewhere.ts if elsewhere else "")
+            entry = msgspec.structs.replace(entry, asked=since)
         try:
             line = record_answer(self._context, entry) if self._is_open(entry) else None
         except errors.EntryNotSaved:
