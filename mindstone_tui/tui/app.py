@@ -386,9 +386,11 @@ def _wanted(action: str) -> tuple[str, str]:
 def _warm_up() -> None:
     """Load what the first message needs before it is written: it would hold up who types on."""
     from mindstone_tui.api import warm_up  # 0.1 s
+    from mindstone_tui.tui.markdown.parse import parse  # with its parser 70 ms
     from mindstone_tui.tui.widgets import exchange  # 24 ms
 
     del exchange
+    parse("**first**")
     warm_up()
 
 

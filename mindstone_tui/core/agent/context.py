@@ -497,6 +497,12 @@ class TurnContext(Answering, kw_only=True, dict=True, eq=False):
         return [*part, *self.take_steering()]
 
 
+async def breathe() -> None:
+    """Let whoever types or listens go first: a key takes several steps of the loop."""
+    for _ in range(8):
+        await asyncio.sleep(0)
+
+
 def _cache_marks(prepared: plan.Prepared) -> tuple[int, ...]:
     """Where a provider may be told to cache: behind the head, and behind all but the tail."""
     planned = prepared.plan.entry

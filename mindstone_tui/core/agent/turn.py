@@ -16,7 +16,7 @@ import msgspec
 
 from mindstone_tui.core import errors, events
 from mindstone_tui.core.agent import answer, hooks, oversize
-from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.context import TurnContext, breathe
 from mindstone_tui.core.agent.run_tools import LeftQuestion, LoopWatch, interrupted, use_tools
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import build_report, plan, window_view
@@ -168,7 +168,7 @@ class _Turn:
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
         self._asked_at = asked.seq
         yield events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued)
-        await asyncio.sleep(0)  # whoever types meanwhile, here and below
+        await breathe()
         text = without_reminders(text) or text
         for notice in await context.services.make_ready():
             yield notice
@@ -176,7 +176,7 @@ class _Turn:
             yield event
         # What a person corrects is out of the head of this turn's prompts already.
         lines = context.services.heard(asked, text)
-        await asyncio.sleep(0)
+        await breathe()
         lines = [*lines, *await self._load()]
         for event in announcements(*lines):
             yield event
@@ -186,7 +186,7 @@ class _Turn:
                 yield event
         for event in _told(await context.make_room(self._target)):
             yield event
-        await asyncio.sleep(0)
+        await breathe()
         async for event in self._recall(text):
             yield event
         async for event in self._rounds():
@@ -449,6 +449,7 @@ class _Turn:
         self._prepared = prepared
         for event in _told(prepared.lines):
             yield event
+        await breathe()
         if context.reports:
             report = build_report.report(context.window, self._target, tail=tail, call=self._calls)
             yield events.ContextReported(report=context.with_panel(report))

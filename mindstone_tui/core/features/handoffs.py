@@ -1,12 +1,13 @@
 """Handoffs and what is written down before room is made: `/handoff` and `/compact`."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.agent.context import TurnContext
+from mindstone_tui.core.agent.context import TurnContext, breathe
 from mindstone_tui.core.agent.memories import now, stamp
 from mindstone_tui.core.context import plan, policies, summary_call, window_view
 from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
@@ -146,9 +147,11 @@ class Handoffs(msgspec.Struct, eq=False):
         context = self._context
 
         async def save(_excess: int) -> Effect:
-            if not self._tasks.state().checkpoint.goal.strip():
+            state = await asyncio.to_thread(self._tasks.state)  # whoever types does not wait
+            if not state.checkpoint.goal.strip():
                 return Effect(why="there is no task whose state could be saved")
-            return _tried(lambda: self._tasks.save_if_new("window"))
+            await breathe()
+            return _tried(lambda: self._tasks.save_if_new("window", state))
 
         async def hand_over(_excess: int) -> Effect:
             try:

@@ -180,9 +180,11 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
         )
         return msgspec.structs.replace(checkpoint, constraints=(*rules, *said))
 
-    def save_checkpoint(self, trigger: str) -> Line:
+    def save_checkpoint(
+        self, trigger: str, state: checkpoint_store.TaskState | None = None
+    ) -> Line:
         """Write the task's state down, for machines, for people and into the log."""
-        state = self.state()
+        state = state or self.state()
         memories = self._memories
         before = self._saved(also_rewound=True)
         with self._context.transcript.history() as history:
@@ -211,12 +213,12 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
         memories.prevented.clear()
         return line
 
-    def save_if_new(self, trigger: str) -> Line | None:
+    def save_if_new(self, trigger: str, state: checkpoint_store.TaskState) -> Line | None:
         """Save a checkpoint unless the newest one says the same; a state is written down once."""
         before = self._saved()
-        if before is not None and resume.says_the_same(before, self.state().checkpoint):
+        if before is not None and resume.says_the_same(before, state.checkpoint):
             return None
-        return self.save_checkpoint(trigger)
+        return self.save_checkpoint(trigger, state)
 
     def _saved(self, *, also_rewound: bool = False) -> Checkpoint | None:
         with self._context.transcript.history() as history:
