@@ -81,6 +81,7 @@ TOGETHER = dict.fromkeys(
         "tests/core/providers/test_litellm.py",
         "tests/core/providers/test_litellm_faults.py",
         "tests/core/features/test_delegate.py",
+        "tests/core/features/test_health.py",
         "tests/servers/test_gateway.py",
         "tests/servers/test_gateway_wishes.py",
     ),

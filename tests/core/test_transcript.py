@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from pathlib import Path
 
 import pytest
@@ -148,8 +147,8 @@ def test_what_nobody_holds_any_more_keeps_no_file_open(home: Path) -> None:
     transcript = transcript_in(home)
     say(transcript, "question", "answer")
     gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(50):
         transcript_in(home).history().turn(1)
     gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
