@@ -1,7 +1,7 @@
 """After a compaction a program is given what it lost, word for word, and nothing that it kept.
 
-`make agents` fetches the real programs; where they are not, their tests are skipped. The suite gives
-them the worst summary, `make neighbours` each kind.
+`make agents` fetches the real programs; where they are not, their tests are skipped. The suite
+gives them the worst summary, `make neighbours` each kind.
 """
 
 from __future__ import annotations
