@@ -175,11 +175,8 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
     )
     if opens and first:
         # Each with a thing of its own first: the pump and the fan both need volts.
-        mine, its, label = (
-            _first_stem(sentence, new),
-            _first_stem(earlier, old),
-            new.labels & old.labels,
-        )
+        mine, its = _first_stem(sentence, new), _first_stem(earlier, old)
+        label = new.labels & old.labels
         if mine and its and not (label or _shared([mine], old.stems) or _shared([its], new.stems)):
             return False
         # Without a word of the thing, "no, it is 8790" is about whatever was said just before.
