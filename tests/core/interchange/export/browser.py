@@ -18,6 +18,7 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _PATIENCE = 60.0
+_FRAME = 1 / 60
 _SHARING: list[contextlib.ExitStack] = []
 _RUNNING: dict[contextlib.ExitStack, Pipe] = {}
 
@@ -41,6 +42,11 @@ class Pipe:
         self._number += 1
         os.write(self._to, json.dumps({"id": self._number, **message}).encode() + b"\0")
         return self._number
+
+    def rest(self) -> None:
+        """Leave the processor to the page, until it tells something or for a frame."""
+        if b"\0" not in self._buffer:
+            select.select([self._back], [], [], _FRAME)
 
     def next(self) -> dict[str, Any]:
         """The next answer or event."""
@@ -94,6 +100,7 @@ class Browser:
         deadline = time.monotonic() + _PATIENCE
         while not self.run(expression):
             assert time.monotonic() < deadline, f"never true: {expression}"
+            self._pipe.rest()
 
     def picture(self, path: Path, *, dark: bool = False) -> None:
         """What the page looks like."""
