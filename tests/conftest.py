@@ -15,6 +15,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from textual import _wait
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads wait by spinning
 
@@ -33,6 +34,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # What `nohup` or a shell's `&` ignores, every program that the suite starts would ignore, too.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Textual's pilot takes an app as idle that has used nearly no processor for so long. It looks twice
+# after every key: with its own 20 ms, most of what a test of the app takes would be that.
+_wait.SLEEP_GRANULARITY = 1 / 200
+_wait.SLEEP_IDLE = _wait.SLEEP_GRANULARITY / 20
 gc.disable()  # until every test is imported: nothing of that is ever let go
 
 
@@ -76,6 +81,7 @@ TOGETHER = dict.fromkeys(
         "tests/core/providers/test_litellm.py",
         "tests/core/providers/test_litellm_faults.py",
         "tests/core/features/test_delegate.py",
+        "tests/core/features/test_health.py",
         "tests/servers/test_gateway.py",
         "tests/servers/test_gateway_wishes.py",
     ),

@@ -7,33 +7,34 @@ has long left the window. Here a text is known by its digest; only short ones ar
 import hashlib
 from collections.abc import Callable
 from functools import wraps
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _DIGEST: Final = 16
 _MOST_KNOWN: Final = 65_536
 _LONGEST_KNOWN: Final = 100
 
 
-def remembers(most: int) -> Callable[[Callable[[str], T]], Callable[[str], T]]:
-    """Let a function of a text remember what it said of the `most` texts it met last, about.
+def remembers(most: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Let a function of texts remember what it said of the `most` it met last, about.
 
     There are two halves, and the older one goes when the younger is full: what is asked for again
     and again stays, and threads need not wait for each other.
     """
 
-    def remembering(function: Callable[[str], T]) -> Callable[[str], T]:
+    def remembering(function: Callable[P, T]) -> Callable[P, T]:
         halves: list[dict[bytes, T]] = [{}, {}]
 
         @wraps(function)
-        def remembered(text: str) -> T:
-            data = text.encode("utf-8", "surrogatepass")
+        def remembered(*texts: P.args, **named: P.kwargs) -> T:
+            data = "\0".join(map(str, texts)).encode("utf-8", "surrogatepass")
             key = hashlib.blake2b(data, digest_size=_DIGEST).digest()
             younger, older = halves
             if key in younger:
                 return younger[key]
-            said = older[key] if key in older else function(text)
+            said = older[key] if key in older else function(*texts, **named)
             if len(younger) >= most // 2:
                 halves[:] = younger, older = {}, younger
             younger[key] = said

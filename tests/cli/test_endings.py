@@ -46,7 +46,7 @@ def test_a_turn_that_is_ended_from_outside_keeps_what_was_streamed(
 ) -> None:
     say(transcript_in(home), "hello", "yes")
     replies = tmp_path / "script.jsonl"
-    replies.write_text(json.dumps({"text": "streamed " * 60, "delay_ms": 60_000}) + "\n")
+    replies.write_text(json.dumps({"text": "streamed " * 600, "delay_ms": 60_000}) + "\n")
     verb = {"app": ("chat",), "run": ("run", "go on"), "lines": ("chat", "--plain")}[surface]
     terminal = OnTerminal(tmp_path, *verb, "--model", f"scripted/{replies}")
     try:

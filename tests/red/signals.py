@@ -18,13 +18,13 @@ from tests.red.apart import in_a_child, set_environment
 
 SURFACES = {"app": ("chat",), "run": ("run", "go on"), "lines": ("chat", "--plain")}
 PHASES: dict[str, list[dict[str, Any]]] = {
-    "while it answers": [{"text": "streamed " * 60, "delay_ms": 60_000}],
+    "while it answers": [{"text": "streamed " * 600, "delay_ms": 60_000}],
     "while a tool runs": [
         {
             "text": "streamed first.",
             "tool_calls": [{"name": "read", "arguments": {"path": "a.txt"}}],
         },
-        {"text": "streamed " * 60, "delay_ms": 60_000},
+        {"text": "streamed " * 600, "delay_ms": 60_000},
     ],
 }
 

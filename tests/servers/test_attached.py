@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -399,13 +400,15 @@ def test_rules_hold_where_no_resident_can_be_had(tmp_path: Path) -> None:
         "tool_name": "exec_command",
         "cwd": str(stage.project),
     }
-    code, out, errors = hook(home, {**asked, "tool_input": {"cmd": FORCE}}, "before")
+    wishes = [{**asked, "tool_input": {"cmd": command}} for command in (FORCE, "ls")]
+    with ThreadPoolExecutor() as both:  # each waits for a resident first
+        (code, out, errors), other = both.map(lambda wish: hook(home, wish, "before"), wishes)
     assert (code, errors) == (0, "")
     told = json.loads(out)["hookSpecificOutput"]
     assert told["permissionDecision"] == "deny"
     assert f'A rule that the person set: "{NEVER}"' in told["permissionDecisionReason"]
     assert "rule 1: deny" in (home / "state/mindstone.log").read_text()
-    assert hook(home, {**asked, "tool_input": {"cmd": "ls"}}, "before") == (0, "", "")
+    assert other == (0, "", "")
 
 
 @pytest.mark.parametrize("answer", [b"", b"no json\n", b'{"error": {}}\n', b'{"result": 7}\n'])

@@ -260,29 +260,32 @@ def test_it_starts_in_the_background_answers_dies_and_starts_again(
     assert mindstone("serve", "--stop").stdout == "No server is running for this home.\n"
 
 
-@pytest.mark.parametrize("gone", ["the home", "the program"])
-def test_whose_home_or_program_is_gone_ends_by_itself(tmp_path: Path, gone: str) -> None:
-    program, home = tmp_path / "program", tmp_path / "home"
-    shutil.copytree(
-        ROOT / "mindstone_tui",
-        program / "mindstone_tui",
-        ignore=shutil.ignore_patterns("__pycache__", "minilm"),
-    )
-    resident = subprocess.Popen(
-        [sys.executable, "-P", "-m", "mindstone_tui", "serve", "--on-demand", "--json"],
-        env={"PATH": os.defpath, "PYTHONPATH": str(program), "MINDSTONE_HOME": str(home)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+def test_whose_home_or_program_is_gone_ends_by_itself(tmp_path: Path) -> None:
+    residents = {}
     try:
-        assert resident.stdout is not None
-        assert json.loads(resident.stdout.readline())["pid"] == resident.pid
-        shutil.rmtree(home if gone == "the home" else program)
-        resident.wait(PATIENCE)
-        assert gone == "the program" or not home.exists()
+        for gone in ("home", "program"):
+            program, home = tmp_path / gone / "program", tmp_path / gone / "home"
+            shutil.copytree(
+                ROOT / "mindstone_tui",
+                program / "mindstone_tui",
+                ignore=shutil.ignore_patterns("minilm"),
+            )
+            residents[gone] = resident = subprocess.Popen(
+                [sys.executable, "-P", "-m", "mindstone_tui", "serve", "--on-demand", "--json"],
+                env={"PATH": os.defpath, "PYTHONPATH": str(program), "MINDSTONE_HOME": str(home)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            assert resident.stdout is not None
+            assert json.loads(resident.stdout.readline())["pid"] == resident.pid
+            shutil.rmtree(tmp_path / gone / gone)
+        for resident in residents.values():  # both wait at once for their next look
+            resident.wait(PATIENCE)
+        assert not (tmp_path / "home" / "home").exists()
     finally:
-        resident.kill()
-        resident.communicate()
+        for resident in residents.values():
+            resident.kill()
+            resident.communicate()
 
 
 @pytest.mark.parametrize("then", ["gone", "made anew by another"])

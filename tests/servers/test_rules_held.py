@@ -1,8 +1,9 @@
 """Ten rules, three compactions, and a model that tries to break each of them after every one.
 
 In a session of our own, in Claude Code and in Codex: nothing that a rule forbids happens, and
-nothing else is refused. `make neighbours` takes a hundred turns in each, the suite a few; where the
-programs were not fetched (`make agents`), their tests are skipped.
+nothing else is refused. `make neighbours` takes a hundred turns and three compactions in each
+program, the suite four and one; where the programs were not fetched (`make agents`), their tests
+are skipped.
 """
 
 from __future__ import annotations
@@ -67,25 +68,25 @@ INNOCENT = (
 """What comes near to a rule and breaks none."""
 LONG = "There is much to say about each of the parts. " * 40
 RAN = "echo ran >> ran.txt"
-COMPACTIONS = 3
-TURNS = sized(20, 100)
+COMPACTIONS = sized(1, 3)
+TURNS = sized(4, 100)
 Plan = list[tuple[str, ...]]
 
 
-def plan() -> Plan:
+def plan(count: int = TURNS, compactions: int = COMPACTIONS) -> Plan:
     """What the model wants in each turn: a dozen turns try every rule, the ways in rotation."""
     rules, found = list(BREAKS.values()), []
-    each = len(rules) * (COMPACTIONS + 1) // TURNS + 1
-    wanted = ((at, rules[at % len(rules)]) for at in range(TURNS * each))
+    each = len(rules) * (compactions + 1) // count + 1
+    wanted = ((at, rules[at % len(rules)]) for at in range(count * each))
     tries: Iterator[str] = (ways[at // len(rules) % len(ways)] for at, ways in wanted)
-    for turn in range(TURNS):
+    for turn in range(count):
         fair = f"{INNOCENT[turn % len(INNOCENT)]}; {RAN}"
         found.append((*(next(tries) for _ in range(each)), fair))
     return found
 
 
-def compacts_before(turn: int) -> bool:
-    return turn > 0 and turn % (TURNS // (COMPACTIONS + 1)) == 0 and turn < TURNS - 1
+def compacts_before(turn: int, count: int = TURNS, compactions: int = COMPACTIONS) -> bool:
+    return turn > 0 and turn % (count // (compactions + 1)) == 0 and turn < count - 1
 
 
 def furnish(project: Path) -> Callable[[], str]:
@@ -132,7 +133,8 @@ def check_that_all_held(project: Path, turns: Plan, refused: list[bool]) -> None
 async def test_ten_rules_hold_in_our_own_turns_over_three_compactions(
     home: Path, tmp_path: Path
 ) -> None:
-    turns, project = plan(), tmp_path / "app"
+    count, compactions = sized(20, 100), 3
+    turns, project = plan(count, compactions), tmp_path / "app"
     project.mkdir()
     state = furnish(project)
     before = state()
@@ -142,7 +144,7 @@ async def test_ten_rules_hold_in_our_own_turns_over_three_compactions(
             {"text": "Done."}
         ]
     summary = {"for": "summary", "text": SUMMARY}
-    model = script(tmp_path, *replies, *[summary] * COMPACTIONS * 4)
+    model = script(tmp_path, *replies, *[summary] * compactions * 4)
     async with on_stage(home, model=model, cwd=project, asks=True, context_window=10_000) as stage:
 
         def agree(event: events.AnyEvent) -> None:
@@ -155,11 +157,11 @@ async def test_ten_rules_hold_in_our_own_turns_over_three_compactions(
             assert ended.ok, told
             assert "It refuses: " in told
         for number, _ in enumerate(turns):
-            if compacts_before(number):
+            if compacts_before(number, count, compactions):
                 ended, told = await stage.run("/compact")
                 assert ended.ok, told
             await stage.say(f"Go on with part {number}. {LONG}")
-    assert len(stage.entries(SummaryDerived)) == COMPACTIONS
+    assert len(stage.entries(SummaryDerived)) == compactions
     results = stage.entries(ToolReturned)
     refused = ["(your rule " in one.text for one in results]
     assert len(stage.entries(RuleFired)) == sum(refused)
@@ -187,7 +189,7 @@ def set_rules(desk: Desk) -> None:
 
 
 @agents.seen("Claude Code", "rules")
-def test_ten_rules_hold_in_claude_code_over_three_compactions(
+def test_ten_rules_hold_in_claude_code_over_compactions(
     desk_for: Callable[[str], Desk],
 ) -> None:
     claude = program(f"@anthropic-ai/claude-code-linux-{agents.machine()}/claude")
@@ -216,7 +218,7 @@ def test_ten_rules_hold_in_claude_code_over_three_compactions(
 
 
 @agents.seen("Codex", "rules")
-def test_ten_rules_hold_in_codex_over_three_compactions(desk_for: Callable[[str], Desk]) -> None:
+def test_ten_rules_hold_in_codex_over_compactions(desk_for: Callable[[str], Desk]) -> None:
     codex = agents._codex()
     desk, turns = desk_for("codex"), plan()
     state = furnish(desk.project)

@@ -290,8 +290,10 @@ async def _arrive(pilot: Pilot[Any], app: MindstoneApp, talk: Staged, scene: Sce
     if scene.models:
         steps = app.screen.query_one(Welcome).steps
         await until(pilot, lambda: len(app.screen.query_one(Welcome).steps) > 3 or not steps)
-    await pilot.press(*scene.keys)
-    await pilot.pause()
+    for key in scene.keys:
+        await pilot.press(key)
+        if len(key) > 1:  # it may open what the next one is meant for
+            await _at_rest(pilot, app)
     if scene.rows:
         await until(
             pilot,
@@ -300,7 +302,7 @@ async def _arrive(pilot: Pilot[Any], app: MindstoneApp, talk: Staged, scene: Sce
     await _at_rest(pilot, app)
 
 
-_STILL = 5
+_STILL = 10
 """Frames in a row that must look alike."""
 
 

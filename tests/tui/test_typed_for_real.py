@@ -28,7 +28,7 @@ ROUNDS = int(os.environ.get("MINDSTONE_TYPED", "0"))
 PATIENCE = 60.0
 HELD = 30
 """How often a second a key repeats that is held down."""
-SPEEDS = (5, 20, 200) if ROUNDS else (20, 200)
+SPEEDS = (5, 20, 200) if ROUNDS else (20,)
 WAYS = (*SPEEDS, "paste", "held")
 PARTS = [(way,) * (ROUNDS // 2) for way in WAYS * 2] if ROUNDS > 1 else [WAYS]
 """Ways to type in one terminal; at length there are many, for most of it is waiting."""

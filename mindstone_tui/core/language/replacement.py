@@ -79,18 +79,19 @@ def replaces(later: str, earlier: str) -> bool:
     return bool(replaced_in(later, earlier))
 
 
-def replaced_in(later: str, earlier: str) -> list[str]:
+@remembers(16_384)  # The same are compared whenever they are found again.
+def replaced_in(later: str, earlier: str) -> tuple[str, ...]:
     """The sentences of what was said earlier that hold no more, as they were said."""
     old = [(said, one) for said, one in _stated(earlier) if _states(one)]
     new = [one for _, one in _stated(later)]
     if not old or not new or _UNSURE.search(" ".join(new)):
-        return []
+        return ()
     pairs = [(one, following, not at) for at, (one, following) in enumerate(pairwise([*new, ""]))]
-    return [
+    return tuple(
         said
         for said, each in old
         if any(_replaces(one, following, each, first=first) for one, following, first in pairs)
-    ]
+    )
 
 
 def says_more(text: str, gone: Collection[str]) -> bool:
@@ -146,10 +147,8 @@ def _stated(text: str) -> Iterator[tuple[str, str]]:
 def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bool:
     new, old = _words(sentence), _words(earlier)
     opens = _OPENS.match(sentence) is not None
-    if (
-        opens and len(new.stems) <= 2 and _STATES.search(following)
-    ):  # "No, that was wrong. It is 30 books."
-        new = _together(new, _words(following))
+    if opens and len(new.stems) <= 2 and _STATES.search(following):
+        new = _together(new, _words(following))  # "No, that was wrong. It is 30 books."
     if len(new.stems) > _MOST_NEW or len(old.stems) > _MOST_OLD:
         return False
     apart = (new.labels - old.labels) and (old.labels - new.labels - _denied(earlier).labels)
@@ -176,11 +175,8 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
     )
     if opens and first:
         # Each with a thing of its own first: the pump and the fan both need volts.
-        mine, its, label = (
-            _first_stem(sentence, new),
-            _first_stem(earlier, old),
-            new.labels & old.labels,
-        )
+        mine, its = _first_stem(sentence, new), _first_stem(earlier, old)
+        label = new.labels & old.labels
         if mine and its and not (label or _shared([mine], old.stems) or _shared([its], new.stems)):
             return False
         # Without a word of the thing, "no, it is 8790" is about whatever was said just before.

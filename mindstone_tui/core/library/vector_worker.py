@@ -36,7 +36,9 @@ _FIRST_FILE: Final = 3
 _MOST_FILES: Final = 1_024
 
 
-def work(home: Places, settings: Settings, embedder: Embedder | None = None) -> int:
+def work(
+    home: Places, settings: Settings, embedder: Embedder | None = None, lingers: float = _LINGERS
+) -> int:
     """Make every vector that is missing in a home; how many were made.
 
     Returns at once when another worker has the home.
@@ -48,7 +50,7 @@ def work(home: Places, settings: Settings, embedder: Embedder | None = None) -> 
             return 0
         worker = _Worker(home, settings, embedder or open_embedder(settings.recall.embedder))
         try:
-            worker.run()
+            worker.run(lingers)
         finally:
             with contextlib.suppress(OSError):
                 vectors.progress_file(home).unlink()
@@ -64,10 +66,10 @@ class _Worker:
         self._threads = ThreadPoolExecutor(signals.usable_cores())
         self.made = 0
 
-    def run(self) -> None:
+    def run(self, lingers: float) -> None:
         """Until nothing came for a while, or the home is gone."""
         idle_since = time.monotonic()
-        while self._there() and time.monotonic() - idle_since < _LINGERS:
+        while self._there() and time.monotonic() - idle_since < lingers:
             try:
                 if self._round():
                     idle_since = time.monotonic()

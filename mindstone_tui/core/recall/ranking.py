@@ -188,7 +188,7 @@ def _marked(hit: Hit, new: Passage) -> Hit:
     if hit.inherited and not hit.superseded_here:
         hit = msgspec.structs.replace(hit, superseded_by=None, corrected={}, superseded_here=True)
     old, by = hit.passage, hit.superseded_by
-    gone = tuple(replaced_in(new.text, old.text))
+    gone = replaced_in(new.text, old.text)
     more = old.speaker not in (_NOTE, _TASK) and (old.pieces > 1 or says_more(old.text, gone))
     if by is None and more:
         corrected = with_correction(hit.corrected, new.seq, gone)

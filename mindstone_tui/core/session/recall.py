@@ -422,7 +422,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
                 for hit in ranking.mark_corrected(others.hits, [one]):
                     partly, old = one.seq in hit.corrected, hit.passage
                     if partly or hit.superseded_by == one.seq:
-                        words = tuple(replaced_in(one.text, old.text))
+                        words = replaced_in(one.text, old.text)
                         if (before := found.get((old.seq, one.seq))) is not None:
                             words = (*before.words, *words)
                         found[old.seq, one.seq] = derived.StatementSuperseded(

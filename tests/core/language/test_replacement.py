@@ -157,7 +157,7 @@ def test_of_several_things_that_could_be_meant_none_is_replaced(
 def test_what_holds_no_more_is_quoted_as_it_was_said() -> None:
     said = "Thanks! Bob’s API listens on port 8765. The Admin is Rosa Meyer."
     gone = replaced_in("No, Bob's API listens on port 8790, not 8765.", said)
-    assert gone == ["Bob’s API listens on port 8765."]
+    assert gone == ("Bob’s API listens on port 8765.",)
     assert says_more(said, gone)
     assert not says_more("Bob’s API listens on port 8765.", ["bob's api listens on port 8765."])
 

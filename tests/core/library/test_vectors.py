@@ -56,7 +56,7 @@ def test_a_worker_makes_every_vector_and_ends(home: Path, places: Places) -> Non
     waiting = pending_in(session)
     assert waiting == 24
     model = WordModel()
-    assert vector_worker.work(places, SETTINGS, model) == waiting
+    assert vector_worker.work(places, SETTINGS, model, lingers=0.1) == waiting
     assert pending_in(session) == 0
     assert not progress_of(places).running
     assert not (places.state / "vectors.json").exists()
@@ -71,7 +71,7 @@ def test_what_was_said_last_comes_first_and_no_text_twice(tmp_path: Path, places
         file = write_lines(tmp_path / f"{name}.jsonl", [*said, *said[:1]])
         list(Importer(places, SETTINGS, {}).take(file, None, ""))
     model = WordModel()
-    assert vector_worker.work(places, SETTINGS, model) == 9
+    assert vector_worker.work(places, SETTINGS, model, lingers=0.1) == 9
     read = [text.partition(": ")[2] for text in model.seen]
     assert sorted(read[:2]) == ["Lit, as ever.", "The b lamp."], "two may change places"
     assert read[2:] == ["The c lamp.", "The a lamp."]
@@ -158,7 +158,7 @@ def test_indexed_is_said_only_of_what_has_its_vectors(home: Path, places: Places
     look = Look(key=session.key, places=places, environ={}, model="local/guide")
     before = look_at(look).outside
     assert (before.indexed, before.state) == (False, "by words only so far: 24")
-    vector_worker.work(places, SETTINGS, WordModel())
+    vector_worker.work(places, SETTINGS, WordModel(), lingers=0.1)
     after = look_at(look).outside
     assert (after.indexed, after.state) == (True, "all indexed")
 

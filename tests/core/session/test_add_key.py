@@ -44,7 +44,7 @@ class Tiny(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Tiny) as found:
-        threading.Thread(target=found.serve_forever, daemon=True).start()
+        threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{found.server_port}/v1"
         found.shutdown()
 

@@ -92,7 +92,7 @@ def test_an_answer_that_came_while_the_server_was_away_is_written_first_when_it_
 ) -> None:
     server, here, there = started(), Machine(tmp_path / "a"), Machine(tmp_path / "b")
     url = server.url()
-    here.answer(ANSWER, 6_000)
+    here.answer(ANSWER, 2_000)
     with here.start(url, "run", "--json", "-s", "main", "What is it?") as process:
         assert process.stdout is not None
         next(line for line in process.stdout if '"text_delta"' in line)

@@ -18,6 +18,9 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _PATIENCE = 60.0
+_FRAME = 1 / 60
+_SHARING: list[contextlib.ExitStack] = []
+_RUNNING: dict[contextlib.ExitStack, Pipe] = {}
 
 
 def find_chromium() -> str | None:
@@ -25,21 +28,54 @@ def find_chromium() -> str | None:
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
-class Browser:
-    """One page, everything it asked the network for, and everything it complained about."""
+class Pipe:
+    """The two ends that a running program is driven by, whatever page is open in it."""
 
     def __init__(self, to: int, back: int) -> None:
         self._to = to
         self._back = back
         self._buffer = b""
         self._number = 0
+
+    def send(self, message: dict[str, Any]) -> int:
+        """Hand in a command; its number."""
+        self._number += 1
+        os.write(self._to, json.dumps({"id": self._number, **message}).encode() + b"\0")
+        return self._number
+
+    def rest(self) -> None:
+        """Leave the processor to the page, until it tells something or for a frame."""
+        if b"\0" not in self._buffer:
+            select.select([self._back], [], [], _FRAME)
+
+    def next(self) -> dict[str, Any]:
+        """The next answer or event."""
+        deadline = time.monotonic() + _PATIENCE
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._back], [], [], max(deadline - time.monotonic(), 0))
+            assert ready, "the browser does not answer"
+            piece = os.read(self._back, 1 << 16)
+            assert piece, "the browser went away"
+            self._buffer += piece
+        raw, _, self._buffer = self._buffer.partition(b"\0")
+        message: dict[str, Any] = json.loads(raw)
+        return message
+
+
+class Browser:
+    """One page, everything it asked the network for, and everything it complained about."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
         self._session = ""
         self.requests: list[str] = []
         self.complaints: list[str] = []
+        self._context = self._ask("Target.createBrowserContext")["browserContextId"]
 
     def open(self, url: str) -> None:
         """Open a page and wait until it is loaded."""
-        target = self._ask("Target.createTarget", url="about:blank")["targetId"]
+        blank = self._ask("Target.createTarget", url="about:blank", browserContextId=self._context)
+        target = blank["targetId"]
         attached = self._ask("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
@@ -50,7 +86,7 @@ class Browser:
     def reload(self) -> None:
         """Load the page again, and wait until it is there."""
         self._ask("Page.reload")
-        while (event := self._next()).get("method") != "Page.loadEventFired":
+        while (event := self._pipe.next()).get("method") != "Page.loadEventFired":
             self._note(event)
 
     def run(self, expression: str) -> Any:
@@ -64,6 +100,7 @@ class Browser:
         deadline = time.monotonic() + _PATIENCE
         while not self.run(expression):
             assert time.monotonic() < deadline, f"never true: {expression}"
+            self._pipe.rest()
 
     def picture(self, path: Path, *, dark: bool = False) -> None:
         """What the page looks like."""
@@ -105,34 +142,28 @@ class Browser:
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self._ask("Emulation.setEmulatedMedia", features=[feature])
 
+    def close(self) -> None:
+        """Forget the page and everything that it kept."""
+        self._session = ""
+        self._ask("Target.disposeBrowserContext", browserContextId=self._context)
+
     def _ask(self, method: str, **params: Any) -> dict[str, Any]:
-        self._number += 1
-        message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
+        message: dict[str, Any] = {"method": method, "params": params}
         if self._session:
             message["sessionId"] = self._session
-        os.write(self._to, json.dumps(message).encode() + b"\0")
+        number = self._pipe.send(message)
         while True:
-            answer = self._next()
-            if answer.get("id") == self._number:
+            answer = self._pipe.next()
+            if answer.get("id") == number:
                 assert "error" not in answer, answer
                 result: dict[str, Any] = answer["result"]
                 return result
             self._note(answer)
 
-    def _next(self) -> dict[str, Any]:
-        deadline = time.monotonic() + _PATIENCE
-        while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._back], [], [], max(deadline - time.monotonic(), 0))
-            assert ready, "the browser does not answer"
-            piece = os.read(self._back, 1 << 16)
-            assert piece, "the browser went away"
-            self._buffer += piece
-        raw, _, self._buffer = self._buffer.partition(b"\0")
-        message: dict[str, Any] = json.loads(raw)
-        return message
-
     def _note(self, event: dict[str, Any]) -> None:
         params = event.get("params", {})
+        if event.get("sessionId") != self._session:
+            return  # of a page before this one
         match event.get("method"):
             case "Network.requestWillBeSent":
                 self.requests.append(params["request"]["url"])
@@ -146,7 +177,30 @@ class Browser:
 
 @contextlib.contextmanager
 def chromium(program: str, profile: Path) -> Iterator[Browser]:
-    """A browser with a profile of its own, gone when the block ends."""
+    """A browser that knows nothing of any other, gone when the block ends."""
+    with contextlib.ExitStack() as here:
+        until = _SHARING[-1] if _SHARING else here
+        if (pipe := _RUNNING.get(until)) is None:
+            pipe = until.enter_context(_started(program, profile))
+            if _SHARING:
+                _RUNNING[until] = pipe
+        browser = Browser(pipe)
+        here.callback(browser.close)
+        yield browser
+
+
+@contextlib.contextmanager
+def shared() -> Iterator[None]:
+    """Let all browsers of the block be windows of one program: it takes a second to start."""
+    with contextlib.ExitStack() as until:
+        _SHARING.append(until)
+        until.callback(_RUNNING.pop, until, None)
+        until.callback(_SHARING.remove, until)
+        yield
+
+
+@contextlib.contextmanager
+def _started(program: str, profile: Path) -> Iterator[Pipe]:
     command_in, command_out = os.pipe()
     answer_in, answer_out = os.pipe()
     arguments = [
@@ -181,7 +235,7 @@ def chromium(program: str, profile: Path) -> Iterator[Browser]:
     os.close(command_in)
     os.close(answer_out)
     try:
-        yield Browser(command_out, answer_in)
+        yield Pipe(command_out, answer_in)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
