@@ -29,7 +29,7 @@ def remembers(most: int) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
         @wraps(function)
         def remembered(*texts: P.args, **named: P.kwargs) -> T:
-            data = "\0".join(map(str, texts)).encode("utf-8", "surrogatepass")
+            data = "\0".join(map(str, (*texts, *named.values()))).encode("utf-8", "surrogatepass")
             key = hashlib.blake2b(data, digest_size=_DIGEST).digest()
             younger, older = halves
             if key in younger:
