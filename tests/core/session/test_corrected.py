@@ -9,7 +9,6 @@ import pytest
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.memories import waiting_in
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import (
     MemoryProposed,
     NoteTaken,
@@ -21,7 +20,7 @@ from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.events import narrate
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.features.recall import RecallFeature
-from mindstone_tui.core.interchange.export.story import Overview
+from mindstone_tui.core.interchange.export.story import StorySource, overview
 from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.blame import KeptFiles
 from mindstone_tui.core.library.work import WorkDone
@@ -385,10 +384,7 @@ async def test_the_turns_of_a_fork_are_those_that_began_in_it(home: Path, tmp_pa
         await fork.say("three")
         assert "1 turn after 2 before the fork" in (await fork.run("/status"))[1]
     with History(places_in(home, "agent:default:kid")) as history:
-        seen = Overview(str(kid))
-        for line in history.read():
-            assert isinstance(line, Line)
-            seen.take(line)
+        seen = overview(StorySource(history))
     assert seen.facts[0] == "1 turn after 2 before the fork"
 
 
