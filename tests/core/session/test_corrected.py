@@ -63,6 +63,21 @@ async def test_no_prompt_has_a_corrected_message_without_its_correction(
         assert "because it corrects what is shown" in why
 
 
+async def test_a_checkpoint_names_the_persons_own_line_as_corrected_and_no_quotation(
+    home: Path,
+) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("The staging API listens on port 8080.")
+        for each in ("Hello there.", "The parser is written in Python.", "We met Olaf.", "Hi."):
+            await stage.say(each)
+        await stage.say("Which port does the staging API listen on?")
+        await stage.say("Correction: the staging API listens on port 9090, not 8080.")
+        said = next(line.seq for line in stage.lines() if line.kind == "user_message")
+        await stage.run("/checkpoint save")
+        _, told = await stage.run("/checkpoint show")
+    assert f"it corrects line {said}: The staging API listens on port 8080." in told
+
+
 async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(
     home: Path, tmp_path: Path
 ) -> None:
