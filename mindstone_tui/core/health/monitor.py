@@ -304,9 +304,10 @@ class Monitor:
         )
         return (*found, *(alert for alert in told if alert.metric not in known))
 
-    def said_in(self, alert: AlertRaised) -> int:
-        """The turn in which something that is wrong was said; 0 for none."""
-        return self._raised.get((alert.metric, alert.level), (0, None))[0]
+    def said_in(self, alert: AlertRaised) -> str:
+        """In which earlier turn something that is wrong was said, as a remark."""
+        turn = self._raised.get((alert.metric, alert.level), (0, None))[0]
+        return f" (said in turn {turn})" if 0 < turn < self._history[-1].turn else ""
 
     @property
     def judged(self) -> SummaryJudged | None:
@@ -401,24 +402,16 @@ def health_text(
     if (judged := monitor.judged) is not None:
         gate = f"{'passes' if judged.passes else 'does not pass'} its gate of {judged.gate:.0%}"
         extra.append(f"{'summary':<18} {judged.score:<16.1%} judged (#{judged.summary}): {gate}")
-    alerts = []
-    for alert in monitor.alerts:
-        turn = monitor.said_in(alert)
-        when = f" (said in turn {turn})" if 0 < turn < newest.turn else ""
-        alerts.append(f"{alert.level}: {alert.message} {alert.remedy}".rstrip() + when)
+    alerts = [
+        f"{alert.level}: {alert.message} {alert.remedy}".rstrip() + monitor.said_in(alert)
+        for alert in monitor.alerts
+    ] or ["No alerts."]
     found = monitor.trend()
-    tail = [found.sentence() if found else "A trend needs five turns."]
+    tail = found.sentence() if found else "A trend needs five turns."
     since = f"; now {now:.1%} of {usable:,} usable tokens are full" if now is not None else ""
     since += f", out of the window: {outside}" if outside else ""
-    return "\n".join(
-        [
-            f"At the end of turn {newest.turn}{since}",
-            *map(str.rstrip, rows),
-            *extra,
-            *(alerts or ["No alerts."]),
-            *tail,
-        ]
-    )
+    head = f"At the end of turn {newest.turn}{since}"
+    return "\n".join([head, *map(str.rstrip, rows), *extra, *alerts, tail])
 
 
 def health_data(monitor: Monitor) -> dict[str, object]:

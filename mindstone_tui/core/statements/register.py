@@ -79,31 +79,18 @@ def settle(utterances: Iterable[statement.Utterance]) -> Register:
     return advance(Register(), utterances)
 
 
-def confirmed(
-    register: Register,
-    line: int,
-    gone: int,
-    words: Collection[str],
-    *,
-    without: Collection[int] = (),
-) -> Register:
-    """With the corrections of a line as certain, which history records, and without some lines.
+def confirmed(register: Register, line: int, gone: int, words: Collection[str]) -> Register:
+    """With the corrections of a line as certain: history records that words of a line are gone.
 
     What they correct is where it was said first, and not where it was repeated.
     """
-    said = {*map(plain, words)}
-
-    def sure(one: statement.Statement) -> statement.Statement:
-        if one.at.line != line or one.kind != "correction":
-            return one
-        at = one.corrects
-        earlier = at is not None and gone < at.line and plain(one.old) in said
-        return msgspec.structs.replace(
-            one, sure=True, corrects=statement.Pointer(gone) if earlier else at
-        )
-
-    standing = tuple(sure(one) for one in register.standing if one.at.line not in without)
-    return msgspec.structs.replace(register, standing=standing)
+    standing, said = list(register.standing), {*map(plain, words)}
+    for at, one in enumerate(standing):
+        if one.at.line == line and one.kind == "correction":
+            first = one.corrects and gone < one.corrects.line and plain(one.old) in said
+            corrects = statement.Pointer(gone) if first else one.corrects
+            standing[at] = msgspec.structs.replace(one, sure=True, corrects=corrects)
+    return msgspec.structs.replace(register, standing=tuple(standing))
 
 
 def keep(statements: Sequence[statement.Statement], most: int) -> tuple[statement.Statement, ...]:
