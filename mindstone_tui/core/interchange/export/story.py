@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property, partial
+from itertools import chain, groupby
 from typing import Any, Final
 
 import msgspec
@@ -116,27 +117,19 @@ def turns_in(source: "StorySource") -> Iterator[Turn]:
 
     One that was rewound says so before anything else, and a message that was corrected with it.
     """
-    number, ts = 0, ""
-    scenes: list[Scene] = []
-    calls: dict[str, ToolCall] = {}
-    for line in source.lines():
-        if line.turn != number:
-            scenes += _unanswered(calls, ts)
-            if scenes:
-                yield Turn(number=number, ts=ts, scenes=tuple(scenes))
-            number, ts, scenes, calls = line.turn, line.ts, [], {}
-            if is_imported(line):
-                scenes.append(
-                    Marker(seq=line.seq, ts=ts, kind="imported", sign="⇥", title=_IMPORTED)
-                )
-            if (by := source.standings.rewinds.of_place(line.seq, line.turn)) is not None:
-                scenes.append(
-                    Marker(seq=by, ts=ts, kind="rewound", sign="↶", title=REWOUND.rstrip("."))
-                )
-        scenes += _scenes(line, calls, "; ".join(source.stands(line, REPLACED)))
-    scenes += _unanswered(calls, ts)
-    if scenes:
-        yield Turn(number=number, ts=ts, scenes=tuple(scenes))
+    rewinds = source.standings.rewinds
+    for number, lines in groupby(source.lines(), key=lambda line: line.turn):
+        first = next(lines)
+        mark, calls = partial(Marker, ts=first.ts), dict[str, ToolCall]()
+        scenes: list[Scene] = []
+        if is_imported(first):
+            scenes.append(mark(seq=first.seq, kind="imported", sign="⇥", title=_IMPORTED))
+        if (by := rewinds.of_place(first.seq, number)) is not None:
+            scenes.append(mark(seq=by, kind="rewound", sign="↶", title=REWOUND.rstrip(".")))
+        for line in chain((first,), lines):
+            scenes += _scenes(line, calls, "; ".join(source.stands(line, REPLACED)))
+        if scenes := [*scenes, *_unanswered(calls, first.ts)]:
+            yield Turn(number=number, ts=first.ts, scenes=tuple(scenes))
 
 
 def _scenes(line: Line, calls: dict[str, ToolCall], note: str) -> list[Scene]:
