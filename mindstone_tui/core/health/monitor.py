@@ -126,7 +126,8 @@ def _burn(history: Turns, settings: HealthSettings) -> Alerts:
     """The newest turn's growth against the usual one, where it takes much of the room."""
     now, usable = history[-1].measured.burn_rate, history[-1].sample.usable
     earlier = [one.measured.burn_rate for one in history[:-1] if one.measured.burn_rate > 0]
-    if len(earlier) < BASELINE_LEAST or now < max(RUNAWAY * usable, RUNAWAY_LEAST):
+    few = not usable or len(earlier) < BASELINE_LEAST
+    if few or now < max(RUNAWAY * usable, RUNAWAY_LEAST):
         return
     if (ratio := now / max(median(earlier[-BASELINE:]), 1.0)) >= settings.burn_spike:
         yield _alert("burn_rate", value=now, share=now / max(usable, 1), ratio=ratio)

@@ -262,6 +262,18 @@ def test_what_was_said_of_the_newest_turn_stands_and_is_not_said_again(home: Pat
     assert after.record(turn(2, repeating=True)).raised == ()
 
 
+def test_growth_in_a_room_that_nobody_knows_any_more_is_no_alert(home: Path) -> None:
+    transcript, live = transcript_in(home), Monitor(HealthSettings())
+    for number in range(1, 7):
+        added = 5_000 if number == 6 else 100
+        checked = live.record(turn(number, usable=200_000, added_tokens=added))
+        transcript.append(checked.snapshot.measured, turn=number)
+    with transcript.history() as history:
+        lines = [line for line in history.read() if isinstance(line, Line)]
+    transcript.close()
+    assert live.alerts == Monitor(HealthSettings(), lines).alerts == ()
+
+
 def test_an_alert_that_still_holds_is_shown_in_later_turns_by_whoever_reads_them(
     home: Path,
 ) -> None:
