@@ -12,7 +12,7 @@ import msgspec
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, conversation
-from mindstone_tui.core.entries.standings import Standings
+from mindstone_tui.core.entries.standings import REPLACED, Standings
 from mindstone_tui.core.events.narrate import aside
 from mindstone_tui.core.events.question import GRACE, answer_to, explain
 from mindstone_tui.core.patterns import pattern_of
@@ -211,7 +211,7 @@ def replayed(line: Line, standings: Standings) -> Iterator[Update]:
         yield thought(f"The above: {', '.join(stands)}.\n")
 
 
-_MARKED: Final = ("rewound", "interrupted", "imported")
+_MARKED: Final = ("rewound", "interrupted", "imported", *REPLACED)
 
 
 def _said(line: Line) -> Iterator[Update]:

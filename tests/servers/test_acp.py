@@ -248,6 +248,22 @@ async def test_loading_replays_everything_and_resuming_nothing(home: Path, tmp_p
         assert not again.of("user_message_chunk")
 
 
+async def test_a_message_that_was_corrected_says_so_to_an_editor_that_loads_it(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    said = ("The staging port is 8080.", "Correction: the staging port is 9090, not 8080.")
+    async with mindstone_tui.open(session="main", model=model, home=home) as conversation:
+        for each in said:
+            async for _ in conversation.ask(each):
+                pass
+    editor = Editor()
+    async with asyncio.timeout(PATIENCE), editing(editor) as agent:
+        await agent.load_session(cwd=str(tmp_path), session_id="agent:default:main")
+        assert editor.text("user_message_chunk") == "".join(said)
+        assert editor.text("agent_thought_chunk").count("The above: superseded by #") == 1
+
+
 async def test_options_are_the_slash_commands_and_hold_for_the_session(
     home: Path, tmp_path: Path
 ) -> None:

@@ -17,7 +17,6 @@ from typing import Final
 
 from mindstone_tui.core import disk, doctor, errors, text, tokens, transcript
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.window import HealthMeasured
 from mindstone_tui.core.handoff.checkpoint_store import load_proven
 from mindstone_tui.core.health.metrics import table
 from mindstone_tui.core.health.monitor import Monitor
@@ -292,8 +291,7 @@ def _health(around: doctor.CheckEnvironment, history: transcript.History) -> Ite
     except errors.MindstoneError as error:
         yield doctor.warned("health", error.what, error.remedy)
         return
-    measured = [line for line in reversed(newest) if isinstance(line.entry, HealthMeasured)]
-    monitor = Monitor(around.settings.health, measured)
+    monitor = Monitor(around.settings.health, reversed(newest))
     for alert in monitor.alerts:
         yield doctor.Check(
             f"health.{alert.metric}",
@@ -305,10 +303,9 @@ def _health(around: doctor.CheckEnvironment, history: transcript.History) -> Ite
         yield doctor.passed("health", "Nothing has been measured yet.")
         return
     shown = ", ".join(
-        f"{name.replace('_', ' ')} {value}"
-        for name, value, _ in table(monitor.history[-1].measured)
+        f"{name.replace('_', ' ')} {value}" for name, value, _ in table(monitor.history)
     )
-    told = "" if monitor.alerts else f"No alert in the last {turns} turns; "
+    told = "" if monitor.alerts else f"No alert holds ({text.plural(turns, 'turn')} measured); "
     yield doctor.passed("health", f"{told}the newest: {shown}.")
 
 

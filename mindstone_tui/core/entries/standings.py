@@ -92,6 +92,8 @@ CHANGES: Final = frozenset(
 """Kinds of lines that may change the standing of others."""
 REWOUND: Final = "This turn was rewound: the conversation went on without it."
 """What is said beside a turn that was taken back, wherever turns are shown."""
+REPLACED: Final = ("superseded", "corrected")
+"""How a line stands whose words, or some of them, another line replaced."""
 REWINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in (Rewound, Restored))
 
 
@@ -221,7 +223,7 @@ class Standings:
     """The standing of every entry of a session, as its lines come."""
 
     def __init__(self, lines: Iterable[Line] = ()) -> None:
-        self._rewinds = Rewinds()
+        self.rewinds = Rewinds()
         self._provenance = Provenance()
         self._parent = ""
         self._superseded: dict[int, dict[int, tuple[str, ...]]] = {}
@@ -236,7 +238,7 @@ class Standings:
 
     def take(self, line: Line) -> None:
         """Take in the next line."""
-        self._rewinds.take(line)
+        self.rewinds.take(line)
         self._provenance.take(line)
         match line.entry:
             case SessionOpened(forked_from=point) if point is not None:
@@ -269,7 +271,7 @@ class Standings:
 
     def took_back(self, turn: int) -> bool:
         """Whether a whole turn was rewound."""
-        return self._rewinds.of_turn(turn) is not None
+        return self.rewinds.of_turn(turn) is not None
 
     def replaced_by(self, seq: int, *, sent: bool = False) -> int | None:
         """The newest line that replaces one, unless it was rewound; `sent` says that it counts."""
@@ -290,17 +292,17 @@ class Standings:
         return {
             by: part
             for by, part in known
-            if self._rewinds.of_place(by, self._turns.get(by, 0)) is None
+            if self.rewinds.of_place(by, self._turns.get(by, 0)) is None
         }
 
     def of(self, line: Line) -> tuple[Standing, ...]:
         """What is to be known about a line; nothing for one that simply holds."""
         found: list[Standing] = []
-        by = self._rewinds.of(line)
+        by = self.rewinds.of(line)
         if isinstance(line.entry, StatementSuperseded) and not line.parent:
             # A verdict goes with the correction that it follows from, whenever it was written.
             correction = line.entry.by
-            by = self._rewinds.of_place(correction, self._turns.get(correction, 0))
+            by = self.rewinds.of_place(correction, self._turns.get(correction, 0))
         if by is not None:
             found.append(Standing("rewound", by))
         # A queued message was sent, whatever became of that.

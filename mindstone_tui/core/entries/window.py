@@ -545,6 +545,8 @@ class HealthMeasured(Entry):
     """Which window of the session this is; 0 where nobody counted."""
     growth: float | None = None
     """Tokens a turn, averaged as everywhere else."""
+    wrong: tuple[str, ...] = ()
+    """What was wrong that these figures do not tell, by the metric of its alert."""
 
     def as_written(self) -> Any:
         """Without zeros, which say as little as nothing does."""

@@ -95,7 +95,7 @@ class HealthFeature(Feature):
             full = report.prompt.tokens / max(report.usable, 1)
             yield CommandPrinted(
                 command="health",
-                text=health_text(monitor, full, report.usable),
+                text=health_text(monitor, full, report.usable, report.outside.count),
                 data=health_data(monitor),
             )
 

@@ -69,11 +69,12 @@ class SessionsFeature(Feature):
         ]
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
-        """Say what this turn blacked out for the first time, and where."""
+        """Say what this turn blacked out for the first time, and where; a quotation is none."""
+        new = self.context.redactor.found - self._blackened
         where: dict[str, int] = {}
-        for line in turn.lines:
+        for line in turn.lines if new else ():
             for place in transcript.blackened_in(line.entry):
-                if place.label not in self._blackened:
+                if place.label in new:
                     where.setdefault(place.label, line.seq)
         self._blackened |= where.keys()
         if not where:

@@ -308,9 +308,9 @@ class _Work:
                     self._state = _noted(state, category, text, line)
             case derived.StatementSuperseded(statement=seq, by=by, words=words, part=part):
                 # A message may say more than what was corrected; a note says one thing.
-                gone = {seq} & self._notes
-                self._register = registers.confirmed(self._register, by, without=gone)
-                self._let_go(lambda one: one.at.line == seq and _is_retired(one, words))
+                note = seq in self._notes
+                self._register = registers.confirmed(self._register, by, seq, words)
+                self._let_go(lambda one: one.at.line == seq and (note or _is_retired(one, words)))
                 left = tuple(
                     one
                     for one in state.learnings

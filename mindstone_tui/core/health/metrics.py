@@ -51,14 +51,21 @@ GAUGES: Final = shipped(__file__, "gauges.json", tuple[Gauge, ...])
 """The six metrics, and what is exported beside them; alerts begin further out and must last."""
 
 
-def table(measured: window.HealthMeasured) -> tuple[tuple[str, str, str], ...]:
-    """Each metric with its value in words and the range that is usual, for `/health`."""
+def table(history: Sequence["Snapshot"]) -> tuple[tuple[str, str, str], ...]:
+    """Each metric with its newest value in words and the range that is usual, for `/health`.
+
+    Some are measured only in a turn that makes room: such a value says in which turn it was.
+    """
     rows = []
     for gauge in GAUGES:
-        if (value := gauge.of(measured)) is None:
-            rows.append((gauge.name, "unmeasured", "unmeasured"))
+        known = (one for one in reversed(history) if gauge.of(one.measured) is not None)
+        if (found := next(known, None)) is None:
+            rows.append((gauge.name, "unmeasured", ""))
         elif gauge.shown:
-            rows.append((gauge.name, _shown(gauge, value, measured), gauge.judged(value)))
+            value = gauge.of(found.measured) or 0.0
+            since = "" if found is history[-1] else f", in turn {found.turn}"
+            shown = _shown(gauge, value, found.measured)
+            rows.append((gauge.name, shown, f"{gauge.judged(value)}{since}"))
     return tuple(rows)
 
 

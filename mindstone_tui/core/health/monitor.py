@@ -61,6 +61,8 @@ _NAMES: Final = {
 }
 """Metrics whose own name does not read well in a sentence."""
 
+_LISTED: Final = "listed by /context"
+"""What is told of what may not leave where only the figures of a turn are known."""
 _FILE: Final = Path(__file__).with_name("alerts.txt")
 
 Turns = Sequence[Snapshot]
@@ -109,7 +111,7 @@ def _lasting(history: Turns, settings: HealthSettings) -> Alerts:
     mark = max(settings.utilization / 100, ceiling + OVER_CEILING)
     value = _lasts(history, "utilization", lambda one: one > mark, turns)
     if value is not None:
-        held = history[-1].sample.protected_by
+        held = history[-1].sample.protected_by or _LISTED
         yield _alert("utilization", "critical", value, mark=mark, turns=turns, by=held)
     most = settings.eviction_rate
     value = _lasts(history, "eviction_rate", lambda one: one > most, turns)
@@ -124,7 +126,8 @@ def _burn(history: Turns, settings: HealthSettings) -> Alerts:
     """The newest turn's growth against the usual one, where it takes much of the room."""
     now, usable = history[-1].measured.burn_rate, history[-1].sample.usable
     earlier = [one.measured.burn_rate for one in history[:-1] if one.measured.burn_rate > 0]
-    if len(earlier) < BASELINE_LEAST or now < max(RUNAWAY * usable, RUNAWAY_LEAST):
+    few = not usable or len(earlier) < BASELINE_LEAST
+    if few or now < max(RUNAWAY * usable, RUNAWAY_LEAST):
         return
     if (ratio := now / max(median(earlier[-BASELINE:]), 1.0)) >= settings.burn_spike:
         yield _alert("burn_rate", value=now, share=now / max(usable, 1), ratio=ratio)
@@ -148,7 +151,7 @@ def _newest(history: Turns, _settings: HealthSettings) -> Alerts:
     sample, share = history[-1].sample, history[-1].measured.protected
     if share >= NO_HEADROOM:
         level: AlertLevel = "critical" if share >= 0.9 else "warning"
-        yield _alert("protected", level, share, by=sample.protected_by)
+        yield _alert("protected", level, share, by=sample.protected_by or _LISTED)
     if sample.repeating:
         yield _alert("repeating")
     if sample.looping:
@@ -175,7 +178,9 @@ def _disk(history: Turns, _settings: HealthSettings) -> Alerts:
         yield _alert("disk", level, float(free), free=free // (1 << 20))
 
 
-_CHECKS: Final = (_lasting, _burn, _fidelity, _bloat, _newest, _recall, _disk)
+_OF_TURN: Final = (_newest, _recall, _disk)
+"""What only the turn itself shows: its figures do not tell it again later."""
+_CHECKS: Final = (_lasting, _burn, _fidelity, _bloat, *_OF_TURN)
 
 
 def news(
@@ -241,15 +246,12 @@ class Trend(Part, omit_defaults=False):
 
     def sentence(self) -> str:
         """The trend in words."""
-        fidelity = (
-            "fidelity is unmeasured"
-            if self.average_fidelity is None
-            else f"fidelity is {self.average_fidelity:.0%}"
-        )
+        average = self.average_fidelity
+        fidelity = "" if average is None else f", fidelity is {average:.0%} where it was measured"
         return (
             f"Over {self.turns} turns fullness is {self.utilization} "
             f"({self.utilization_delta:+.1%}), growth is {self.burn_rate} "
-            f"({self.burn_rate_delta:+,.0f} tokens), {fidelity}."
+            f"({self.burn_rate_delta:+,.0f} tokens){fidelity}."
         )
 
 
@@ -276,6 +278,8 @@ class Monitor:
             elif isinstance(line.entry, AlertRaised):
                 self._raised[line.entry.metric, line.entry.level] = (line.turn, line.entry.value)
                 self._on_record[line.entry.metric] = (line.turn, line.entry)
+                if line.entry.level == "info" and not line.entry.remedy:  # it is over
+                    del self._on_record[line.entry.metric]
             elif isinstance(line.entry, TaskDone):
                 self._history.clear()
             elif isinstance(line.entry, SummaryJudged) and line.entry.score is not None:
@@ -292,10 +296,19 @@ class Monitor:
     def alerts(self) -> tuple[AlertRaised, ...]:
         """What is wrong now."""
         found = active(self.history, self.settings, self.judged)
-        newest = self._history[-1].turn if self._history else 0
         known = {alert.metric for alert in found}
-        told = (alert for turn, alert in self._on_record.values() if turn == newest)
+        newest = self._history[-1] if self._history else None
+        told = (
+            alert
+            for turn, alert in self._on_record.values()
+            if newest and (turn == newest.turn or alert.metric in newest.measured.wrong)
+        )
         return (*found, *(alert for alert in told if alert.metric not in known))
+
+    def said_in(self, alert: AlertRaised) -> str:
+        """In which earlier turn something that is wrong was said, as a remark."""
+        turn = self._raised.get((alert.metric, alert.level), (0, None))[0]
+        return f" (said in turn {turn})" if 0 < turn < self._history[-1].turn else ""
 
     @property
     def judged(self) -> SummaryJudged | None:
@@ -306,6 +319,9 @@ class Monitor:
     def record(self, sample: TurnSample, at: str = "") -> Checked:
         """Take a finished turn in."""
         snapshot = measure(sample, at)
+        wrong = {one.metric for check in _OF_TURN for one in check([snapshot], self.settings)}
+        measured = msgspec.structs.replace(snapshot.measured, wrong=tuple(sorted(wrong)))
+        snapshot = msgspec.structs.replace(snapshot, measured=measured)
         self._history.append(snapshot)
         before, alerts, raised = self._look(snapshot.turn)
         return Checked(
@@ -367,12 +383,19 @@ def direction(values: Sequence[float]) -> Direction:
     return "rising" if change > 0 else "falling"
 
 
-def health_text(monitor: Monitor, now: float | None = None, usable: int = 0) -> str:
-    """What `/health` says; `now` is how full a window with so many tokens is at this moment."""
+def health_text(
+    monitor: Monitor, now: float | None = None, usable: int = 0, outside: str = ""
+) -> str:
+    """What `/health` says; `now` is how full a window with so many tokens is at this moment.
+
+    `outside` is how many exchanges are out of it, in words.
+    """
     if not monitor.history:
         return "Nothing has been measured yet: health is taken after each turn."
     newest = monitor.history[-1]
-    rows = [f"{name:<18} {value:<16} {word}" for name, value, word in table(newest.measured)]
+    rows = [
+        f"{name:<18} {value:<16} {word}".rstrip() for name, value, word in table(monitor.history)
+    ]
     extra = [
         f"{'may not leave':<18} {newest.measured.protected:.1%}",
         f"{'not indexed':<18} {plural(newest.measured.index_lag, 'exchange')}",
@@ -380,19 +403,16 @@ def health_text(monitor: Monitor, now: float | None = None, usable: int = 0) -> 
     if (judged := monitor.judged) is not None:
         gate = f"{'passes' if judged.passes else 'does not pass'} its gate of {judged.gate:.0%}"
         extra.append(f"{'summary':<18} {judged.score:<16.1%} judged (#{judged.summary}): {gate}")
-    alerts = [f"{alert.level}: {alert.message} {alert.remedy}".rstrip() for alert in monitor.alerts]
+    alerts = [
+        f"{alert.level}: {alert.message} {alert.remedy}".rstrip() + monitor.said_in(alert)
+        for alert in monitor.alerts
+    ] or ["No alerts."]
     found = monitor.trend()
-    tail = [found.sentence() if found else "A trend needs five turns."]
+    tail = found.sentence() if found else "A trend needs five turns."
     since = f"; now {now:.1%} of {usable:,} usable tokens are full" if now is not None else ""
-    return "\n".join(
-        [
-            f"At the end of turn {newest.turn}{since}",
-            *rows,
-            *extra,
-            *(alerts or ["No alerts."]),
-            *tail,
-        ]
-    )
+    since += f", out of the window: {outside}" if outside else ""
+    head = f"At the end of turn {newest.turn}{since}"
+    return "\n".join([head, *map(str.rstrip, rows), *extra, *alerts, tail])
 
 
 def health_data(monitor: Monitor) -> dict[str, object]:

@@ -193,10 +193,12 @@ class SpokenSentence(msgspec.Struct, frozen=True):
         return self.said.passage.seq
 
     @property
-    def is_replaced(self) -> bool:
-        """Whether it is on record that a later line replaces it."""
-        said = self.said.passage
-        return bool(said.superseded) or plain(self.text) in _gone_of(said)
+    def replaced_by(self) -> int:
+        """The later line that replaces it, as it is on record; 0 while it holds."""
+        said, own = self.said.passage, plain(self.text)
+        parts = ranking.corrected_of(said).items()
+        by = (line for line, words in parts if own in map(plain, words))
+        return said.superseded or next(by, 0)
 
     @property
     def context(self) -> str:
@@ -219,7 +221,8 @@ class Wanted:
         ]
         self.missing = sum(self._weights[term] for term in unheard) / self._total
         self.shape = next((each for each in _SHAPES if means(f"wants {each}", question)), "")
-        self.before = means("before", question) is not None
+        self.at_first = means("at first", question) is not None
+        self.before = self.at_first or means("before", question) is not None
         self.when = _PAST.search(question) is not None
         self.settles = self.shape in _VALUES or means("now", question) is not None
         self.pairs = _pairs(question)
@@ -315,7 +318,7 @@ def answer(question: str, found: SearchResult, near: Near, rarity: Mapping[str, 
     named = {word for word in spoken(question) if word.isdigit()}
     ranked = [one for one in ranked if named <= set(spoken(one.context))] or ranked
     # What a later line replaced answers only who asks for what was so before.
-    holding = [one for one in ranked if wanted.before or not one.is_replaced]
+    holding = [one for one in ranked if wanted.before or not one.replaced_by]
     if not holding:
         return Extract(sure=False)
     best = _in_force(wanted, holding)
@@ -382,9 +385,10 @@ def _relation(wanted: Wanted, best: SpokenSentence, other: SpokenSentence) -> st
     same = wanted.shape in _VALUES or not _units(best.text).isdisjoint(_units(other.text))
     values = set(_VALUE.findall(other.text))
     differs = bool(values) and values.isdisjoint(_VALUE.findall(best.text)[:1])
-    older = other.seq < best.seq and not wanted.before and replaces(best.text, other.text)
-    known = other.is_replaced and not wanted.before
-    return "Before" if known or (older and same and differs) else "Also"
+    if wanted.before:
+        return "Now" if best.replaced_by == other.seq and not other.replaced_by else "Also"
+    older = other.seq < best.seq and replaces(best.text, other.text)
+    return "Before" if other.replaced_by or (older and same and differs) else "Also"
 
 
 def _around(found: SearchResult, near: Near) -> list[Remark]:
@@ -449,7 +453,10 @@ def _manner(wanted: Wanted, passage: passages.Passage, text: str) -> float:
 
 
 def _in_force(wanted: Wanted, ranked: Sequence[SpokenSentence]) -> SpokenSentence:
-    """The best sentence, or of those that say as much the newest; the oldest, if that is asked."""
+    """The best sentence, or of those that say as much the newest, the one before it or the oldest.
+
+    The question says which. The one before is on record, as what the one that holds replaced.
+    """
     best = ranked[0]
 
     def rivals(one: SpokenSentence) -> bool:
@@ -467,4 +474,9 @@ def _in_force(wanted: Wanted, ranked: Sequence[SpokenSentence]) -> SpokenSentenc
     if not (wanted.before or wanted.settles or _units(best.text)):
         return best
     same = [one for one in ranked if rivals(one)] or [best]
-    return (min if wanted.before else max)(same, key=lambda one: one.seq)
+    if not wanted.before:
+        return max(same, key=lambda one: one.seq)
+    hold = {one.seq for one in ranked if not one.replaced_by}
+    gone = [one for one in same if one.replaced_by and not wanted.at_first]
+    last = max(gone, key=lambda one: (one.replaced_by in hold, one.seq), default=None)
+    return last or min(same, key=lambda one: one.seq)

@@ -54,11 +54,16 @@ class Redactor:
         self._allow = frozenset(allow)
         self.known = KnownValues(known or {})
         self._kinds = _OWN_KINDS | self.known.kinds
+        self.found: set[str] = set()
+        """Labels of what it blacked out itself; a label that it only met was quoted."""
 
     def redact(self, text: str) -> Redacted:
         """The text without its secrets."""
-        spans = self.secrets(text)
-        return blacked_out(text, spans) if spans else Redacted(text, ())
+        if not (spans := self.secrets(text)):
+            return Redacted(text, ())
+        done = blacked_out(text, spans)
+        self.found |= {each.label for each in done.found}
+        return done
 
     def secrets(self, text: str) -> list[Span]:
         """Where the secrets of a text stand, in order and apart from one another."""

@@ -7,9 +7,11 @@ meanwhile is told who waits for what, since when, and how to answer.
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 import msgspec
@@ -19,6 +21,8 @@ from mindstone_tui.core.agent import run_tools
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import LeftQuestion, asked_before, record_answer
 from mindstone_tui.core.entries import Line, base, conversation, derived, standings
+from mindstone_tui.core.entries.store import FilesRestored
+from mindstone_tui.core.entries.window import Restored, Rewound
 from mindstone_tui.core.events import Answer, AnyEvent, from_entry, narrate, narrate_entry
 from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.lease import Lease
@@ -30,17 +34,24 @@ _NONE_LEFT: Final = 1e-3
 """Seconds of patience when there is none left; 0 is for ever."""
 _LOOK_AGAIN: Final = 0.25
 """Seconds between two looks at what somebody else's turn waits for."""
+_ABOUT_TURNS: Final = ("files_restored", *standings.REWINDS)
 
 
 def decisions_of(transcript: Transcript, turn: int) -> list[str]:
-    """What was decided in a turn, in words: each question with where and how it was answered."""
+    """What was decided in a turn, in words: each question with where and how it was answered.
+
+    Of what was decided later, that which takes the turn or its files back, or brings them again.
+    """
     with transcript.history() as history:
-        lines = [history.whole(line) for line in history.turn(turn)]
+        later = takewhile(lambda line: line.turn > turn, history.newest(_ABOUT_TURNS, sys.maxsize))
+        since = [line for line in later if _is_about(turn, line.entry)]
+        lines = [*map(history.whole, history.turn(turn)), *reversed(since)]
     told: list[str] = []
     asked: dict[str, str] = {}
     names: dict[str, str] = {}
     for line in lines:
         words = str(narrate.describe_line(line)).lstrip("· ")
+        words += f" (in turn {line.turn})" if line.turn > turn else ""
         match line.entry:
             case conversation.ToolCalled(call=call, name=name, shown=shown):
                 names[call] = narrate_entry.call_line(name, shown)
@@ -58,9 +69,18 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
                 told.append(f"{names[call]} · {words}")
             case base.ByHand(how=how) as entry if how or isinstance(entry, derived.MemoryDecided):
                 told.append(words)
+            case Restored(turns=turns) if turn in turns:
+                told.append(words)
             case conversation.TurnEnded(how=how) if how:
                 told.append(f"stopped · {how} · {line.channel}")
     return told
+
+
+def _is_about(turn: int, entry: object) -> bool:
+    """Whether something takes an earlier turn or its files back, or brings them again."""
+    if isinstance(entry, Rewound):
+        return entry.to_turn < turn
+    return isinstance(entry, Restored | FilesRestored) and turn in entry.turns
 
 
 class SharedQuestions:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.language import clause, content, replacement, sentences, words
+from mindstone_tui.core.language.replacement import plain
 from mindstone_tui.core.language.replacement import replaces as denies
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import recogniser, statement
@@ -78,18 +79,18 @@ def settle(utterances: Iterable[statement.Utterance]) -> Register:
     return advance(Register(), utterances)
 
 
-def confirmed(register: Register, line: int, *, without: Collection[int] = ()) -> Register:
-    """With the corrections of a line as certain, which history records, and without some lines."""
-    return msgspec.structs.replace(
-        register,
-        standing=tuple(
-            msgspec.structs.replace(one, sure=True)
-            if one.at.line == line and one.kind == "correction"
-            else one
-            for one in register.standing
-            if one.at.line not in without
-        ),
-    )
+def confirmed(register: Register, line: int, gone: int, words: Collection[str]) -> Register:
+    """With the corrections of a line as certain: history records that words of a line are gone.
+
+    What they correct is where it was said first, and not where it was repeated.
+    """
+    standing, said = list(register.standing), {*map(plain, words)}
+    for at, one in enumerate(standing):
+        if one.at.line == line and one.kind == "correction":
+            first = one.corrects and gone < one.corrects.line and plain(one.old) in said
+            corrects = statement.Pointer(gone) if first else one.corrects
+            standing[at] = msgspec.structs.replace(one, sure=True, corrects=corrects)
+    return msgspec.structs.replace(register, standing=tuple(standing))
 
 
 def keep(statements: Sequence[statement.Statement], most: int) -> tuple[statement.Statement, ...]:
@@ -163,6 +164,8 @@ def _pointed(
             at = statement.Pointer(utterance.line, sentence.start)
             enough = shared >= 2 or (shared == 1 and len(wanted) <= 2)
             better = enough and (best is None or shared >= best[0])
+            if best and utterance.speaker != "user" and plain(best[2]) in plain(sentence.text):
+                continue  # a repetition: what is corrected is where it was said first
             if at < correction.at and better and not _is_apart(correction, sentence.text):
                 best = (shared, at, sentence.text)
     if best is None:

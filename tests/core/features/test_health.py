@@ -8,11 +8,16 @@ from itertools import pairwise
 from pathlib import Path
 
 from mindstone_tui.core.entries.derived import SummaryDerived, SummaryJudged
-from mindstone_tui.core.entries.window import AlertRaised, ContextWindowPruned, HealthMeasured
+from mindstone_tui.core.entries.window import (
+    AlertRaised,
+    ContextWindowPruned,
+    HealthMeasured,
+    ToolResultsTrimmed,
+)
 from mindstone_tui.core.health.fidelity import LEAST
 from mindstone_tui.core.recall.embedding import open_embedder
 from mindstone_tui.core.tokens import UNCALIBRATED, counter_for
-from tests.core.session.stage import Stage, on_stage, script
+from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.core.session.test_modes import PADDING, settle
 from tests.corpora import FULL
 
@@ -44,6 +49,9 @@ async def test_each_turn_has_its_six_metrics_and_a_command_prints_them(
         assert len(measured) == TURNS
         pruned = by_turn(stage, ContextWindowPruned)
         report = stage.session.services.context.report()
+        _, said = await stage.run("/health")
+        assert f", out of the window: {report.outside.count}\n" in said
+        assert "fidelity           100.0%" in said
 
     count = counter_for(model)
     messages = ({"role": "user", "content": ASKED}, {"role": "assistant", "content": ANSWER})
@@ -72,6 +80,31 @@ async def test_each_turn_has_its_six_metrics_and_a_command_prints_them(
     assert "utilization" not in alerts
     assert "index_lag" not in alerts
     assert "burn_rate" not in alerts
+
+
+async def test_the_alert_on_results_comes_before_anything_has_to_leave(
+    home: Path, tmp_path: Path
+) -> None:
+    replies = []
+    for number in range(12):
+        name = f"gauge{number}.txt"
+        rows = (f"{number} {row * 7919 % 1000} millimetres at the gauge" for row in range(60))
+        (tmp_path / name).write_text("\n".join(rows))
+        replies += [calls(("read", {"path": name})), {"text": f"Read {number}."}]
+    asked = " ".join(f"tide{number}" for number in range(180))
+    async with on_stage(
+        home, model=script(tmp_path, *replies), cwd=tmp_path, context_window=20_000
+    ) as stage:
+        for number in range(12):
+            if not stage.entries(AlertRaised):
+                await stage.say(f"{asked} {number}")
+                await stage.rest()
+        full = stage.entries(HealthMeasured)[-1].utilization
+        context = stage.session.services.context.settings.context
+    assert [one.metric for one in stage.entries(AlertRaised)] == ["tool_bloat"]
+    assert full < min(context.ceiling, context.trim) / 100
+    assert not stage.entries(ContextWindowPruned)
+    assert not stage.entries(ToolResultsTrimmed)
 
 
 async def test_health_prints_every_turn_and_exports_to_files(home: Path, tmp_path: Path) -> None:

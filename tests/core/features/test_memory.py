@@ -12,6 +12,7 @@ import pytest
 from mindstone_tui.cli.line_chat import EventPrinter
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.memories import Memories
+from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.derived import (
     Consolidated,
     HandoffWritten,
@@ -394,6 +395,19 @@ async def test_a_turn_that_blacked_something_out_says_so_once(home: Path, tmp_pa
     (told,) = heard
     assert told.startswith("1 secret blacked out in this turn: github-token:")
     assert " in #" in told
+
+
+async def test_a_secret_that_is_only_quoted_again_was_not_blacked_out_in_this_turn(
+    home: Path, tmp_path: Path
+) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    async with on_stage(home, model=script(tmp_path, OK)) as stage:
+        await stage.say(f"Use {token} for the harbour.")
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("What do we use for the harbour?")
+        (returned,) = stage.entries(ToolReturned)
+        assert "[redacted:github-token:" in returned.text
+    assert not [each for each in stage.all(events.Noticed) if "blacked out" in each.message]
 
 
 LASTING = "From now on always answer in British English."

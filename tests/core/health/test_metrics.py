@@ -59,7 +59,7 @@ from mindstone_tui.core.paths import Places, SessionKey
 from tests.builders import line_of, places_in, transcript_in
 
 USABLE = 10_000
-SIX = ("fullness", "left the window", "shortened by", "growth", "fidelity", "tool results")
+SIX = ("fullness", "left in this turn", "shortened by", "growth", "fidelity", "tool results")
 
 
 def sample(turn: int) -> TurnSample:
@@ -262,6 +262,39 @@ def test_what_was_said_of_the_newest_turn_stands_and_is_not_said_again(home: Pat
     assert after.record(turn(2, repeating=True)).raised == ()
 
 
+def test_growth_in_a_room_that_nobody_knows_any_more_is_no_alert(home: Path) -> None:
+    transcript, live = transcript_in(home), Monitor(HealthSettings())
+    for number in range(1, 7):
+        added = 5_000 if number == 6 else 100
+        checked = live.record(turn(number, usable=200_000, added_tokens=added))
+        transcript.append(checked.snapshot.measured, turn=number)
+    with transcript.history() as history:
+        lines = [line for line in history.read() if isinstance(line, Line)]
+    transcript.close()
+    assert live.alerts == Monitor(HealthSettings(), lines).alerts == ()
+
+
+def test_an_alert_that_still_holds_is_shown_in_later_turns_by_whoever_reads_them(
+    home: Path,
+) -> None:
+    def reopened() -> Monitor:
+        with transcript.history() as history:
+            lines = [line for line in history.read() if isinstance(line, Line)]
+        return Monitor(HealthSettings(), lines)
+
+    transcript = transcript_in(home)
+    for number in range(1, 7):
+        checked = reopened().record(turn(number, repeating=2 < number < 6))
+        assert [one.metric for one in checked.raised] == ["repeating"] * (number == 3)
+        assert checked.cleared == ("repeating",) * (number == 6)
+        for entry in (checked.snapshot.measured, *checked.raised):
+            transcript.append(entry, turn=number)
+        text = health_text(reopened())
+        assert ("No alerts." in text) == (number in (1, 2, 6))
+        assert ("(said in turn 3)" in text) == (number in (4, 5))
+    transcript.close()
+
+
 def test_a_trend_needs_five_turns_and_looks_at_ten() -> None:
     monitor = Monitor(HealthSettings())
     for number in range(4):
@@ -284,14 +317,21 @@ def test_a_trend_needs_five_turns_and_looks_at_ten() -> None:
 
 
 def test_health_is_shown_with_its_ranges() -> None:
-    rows = {
-        name: (value, word)
-        for name, value, word in table(measure(turn(1, tool_tokens=200)).measured)
-    }
+    rows = {name: (value, word) for name, value, word in table([measure(turn(1, tool_tokens=200))])}
     assert rows["fullness"] == ("50.0%", "healthy")
     assert rows["tool results"] == ("40.0%", "usual is at most 15%")
-    assert rows["fidelity"] == ("unmeasured", "unmeasured")
+    assert rows["fidelity"] == ("unmeasured", "")
     assert tuple(rows) == SIX
+
+
+def test_what_was_measured_in_an_earlier_turn_is_shown_with_that_turn() -> None:
+    monitor = Monitor(HealthSettings())
+    for number in range(1, 30):
+        monitor.record(turn(number, fidelity=1.0 if number == 8 else None))
+        text = health_text(monitor)
+        assert ("fidelity           unmeasured" in text) == (number < 8)
+        assert ("fidelity is" in text) == (8 <= number < 18), "the trend has the newest ten turns"
+    assert "fidelity           100.0%           healthy, in turn 8" in text
 
 
 def test_an_agent_that_repeats_itself_over_turns_is_noticed() -> None:
@@ -355,7 +395,7 @@ def test_otlp_json_has_the_shape_that_collectors_read() -> None:
 def test_any_turn_can_be_measured_and_exported(made: TurnSample) -> None:
     snapshot = measure(made)
     assert prometheus([("s", snapshot)])
-    assert table(snapshot.measured)
+    assert table([snapshot])
     assert (snapshot.measured.compression_ratio is None) == (made.shortened_before == 0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -281,6 +282,26 @@ def test_what_was_corrected_or_taken_back_is_no_outcome_and_an_import_is_quoted(
     assert rows["Decided"] == ["imported: “We decided to use RabbitMQ for all messages.” turn 1"]
     assert rows["Corrected"] == ["No, staging has port 8791, not 8790. turn 3"]
     assert "Files" not in rows
+
+
+@pytest.mark.parametrize("name", ["md", "html", "cast"])
+def test_a_message_that_was_corrected_says_so_wherever_it_is_read(home: Path, name: str) -> None:
+    transcript = transcript_in(home)
+    said = ("We use port 8765.", "The lift is broken. We meet at nine.", "No, port 8790 at ten.")
+    for each in said:
+        say(transcript, each, "Fine.")
+    with transcript.history() as history:
+        new, part, old = [line.seq for line in history.newest(("user_message",), 100)]
+    nine = ("We meet at nine.",)
+    transcript.append(StatementSuperseded(statement=old, by=new))
+    transcript.append(StatementSuperseded(statement=part, by=new, words=nine, partly=True))
+    transcript.close()
+    told = unescape(_exported(home, name)).replace("\\", "")
+    assert told.count(f"superseded by #{new}") == 1
+    assert told.rindex(said[0]) < told.index("superseded by #") < told.rindex(said[1])
+    (corrected,) = re.findall(r"corrected in part[^\n]*", told)
+    assert f"#{new}" in corrected
+    assert nine[0] in corrected
 
 
 def test_of_a_message_that_was_corrected_in_part_the_other_decisions_are_told(home: Path) -> None:

@@ -163,6 +163,28 @@ async def test_of_a_message_that_was_corrected_in_part_only_what_holds_is_quoted
     assert "is on floor 6" in room.partition("\n")[0]
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("Which port did the staging API use before?", "9090, not 8080"),
+        ("Which port did the staging API use earlier?", "9090, not 8080"),
+        ("Which port did the staging API use at first?", "port 8080."),
+        ("Which port does the staging API use now?", "9191, not 9090"),
+    ],
+)
+async def test_what_was_before_is_the_last_value_that_was_replaced(
+    asked: str, told: str, home: Path
+) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("The staging API listens on port 8080.")
+        await stage.say("Correction: the staging API listens on port 9090, not 8080.")
+        await stage.say("Correction: the staging API listens on port 9191, not 9090.")
+        await stage.say(asked)
+    first, *others = answers(stage)[-1].splitlines()
+    assert told in first
+    assert not any(each.startswith("Also: ") and "port 9191" in each for each in others)
+
+
 async def test_who_could_not_look_does_not_say_that_there_is_nothing(home: Path) -> None:
     async with on_stage(home, model="local/guide") as stage:
         await stage.say("Rosa does the review.")

@@ -9,7 +9,6 @@ import pytest
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.memories import waiting_in
 from mindstone_tui.core.config import Settings
-from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import (
     MemoryProposed,
     NoteTaken,
@@ -21,7 +20,7 @@ from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.events import narrate
 from mindstone_tui.core.features.memory import MemoryFeature
 from mindstone_tui.core.features.recall import RecallFeature
-from mindstone_tui.core.interchange.export.story import Overview
+from mindstone_tui.core.interchange.export.story import StorySource, overview
 from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.blame import KeptFiles
 from mindstone_tui.core.library.work import WorkDone
@@ -62,6 +61,21 @@ async def test_no_prompt_has_a_corrected_message_without_its_correction(
         assert "the deploy host is harbour-2" in prompt(stage)
         _, why = await stage.run(f"/why turn {turn}")
         assert "because it corrects what is shown" in why
+
+
+async def test_a_checkpoint_names_the_persons_own_line_as_corrected_and_no_quotation(
+    home: Path,
+) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("The staging API listens on port 8080.")
+        for each in ("Hello there.", "The parser is written in Python.", "We met Olaf.", "Hi."):
+            await stage.say(each)
+        await stage.say("Which port does the staging API listen on?")
+        await stage.say("Correction: the staging API listens on port 9090, not 8080.")
+        said = next(line.seq for line in stage.lines() if line.kind == "user_message")
+        await stage.run("/checkpoint save")
+        _, told = await stage.run("/checkpoint show")
+    assert f"it corrects line {said}: The staging API listens on port 8080." in told
 
 
 async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(
@@ -385,10 +399,7 @@ async def test_the_turns_of_a_fork_are_those_that_began_in_it(home: Path, tmp_pa
         await fork.say("three")
         assert "1 turn after 2 before the fork" in (await fork.run("/status"))[1]
     with History(places_in(home, "agent:default:kid")) as history:
-        seen = Overview(str(kid))
-        for line in history.read():
-            assert isinstance(line, Line)
-            seen.take(line)
+        seen = overview(StorySource(history))
     assert seen.facts[0] == "1 turn after 2 before the fork"
 
 

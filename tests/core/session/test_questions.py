@@ -468,6 +468,28 @@ async def test_a_command_looks_the_same_in_its_question_its_parts_and_what_is_to
     assert why.startswith(f"shell: {exact(command)} · Declined")
 
 
+async def test_what_became_of_a_turn_since_is_told_with_its_decisions(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, calls(WRITES), {"text": "One."}, {"text": "Two."}, loop=True)
+    async with on_stage(home, model=model, cwd=tmp_path, approve="auto-edit") as stage:
+        await stage.say("write it down")
+        await stage.run("/undo")
+        await stage.say("and now")
+        await stage.run("/redo")
+        _, files = await stage.run("/why turn 1")
+        await stage.run("/rewind turn 1")
+        await stage.run("/restore turn 2")
+        _, back = await stage.run("/why turn 2")
+    taken, again = files.partition("Decisions in turn 1:")[2].strip().splitlines()[-2:]
+    assert "Changes of turn 1 taken back" in taken
+    assert "Changes of turn 1 done again" in again
+    assert again.endswith("(in turn 2)")
+    rewound, restored = back.partition("Decisions in turn 2:")[2].strip().splitlines()[-2:]
+    assert "Rewound to turn 1" in rewound
+    assert "Turn 2 restored" in restored
+
+
 async def test_a_wider_yes_is_told_wherever_it_is_on_record(home: Path, tmp_path: Path) -> None:
     again = ("write", {"path": "note.txt", "content": "another"})
     model = script(tmp_path, calls(WRITES), {"text": "One."}, calls(again), {"text": "Two."})

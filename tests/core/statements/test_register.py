@@ -114,6 +114,14 @@ def test_a_correction_beside_another_is_about_another_thing() -> None:
         assert [one.corrects for one in found] == [None, None]
 
 
+def test_who_only_repeated_a_sentence_did_not_say_what_is_corrected() -> None:
+    old, new = "The staging API listens on port 8080.", "No, the staging API listens on port 9090."
+    (found,) = settled(old, f"assistant: Noted: {old} (line 1)", new).of("correction")
+    assert found.corrects == Pointer(1)
+    (own,) = settled("Both are up.", f"assistant: {old}", new).of("correction")
+    assert own.corrects == Pointer(2)
+
+
 def test_a_correction_retires_what_it_corrects() -> None:
     register = settled(
         "Remember that the staging Postgres listens on 5432.",

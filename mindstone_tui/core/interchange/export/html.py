@@ -167,7 +167,7 @@ def html_pieces(source: story.StorySource) -> Iterator[str]:
         more_style="stats.css" if numbers else "",
     )
     yield _story(story.outcomes(source)) + numbers
-    yield from map(_turn, source.turns())
+    yield from map(_turn, story.turns_in(source))
     yield page_end()
 
 
@@ -264,11 +264,11 @@ def _spoken(scene: story.Spoken) -> str:
         if scene.thinking
         else ""
     )
-    cut = '<p class="cut">cut off here</p>' if scene.unfinished else ""
+    note = f'<p class="cut">{escaped(one_line(scene.note, 300))}</p>' if scene.note else ""
     return (
         f'<section class="said {scene.role}" id="s{scene.seq}">'
         f"<h2>{escaped(one_line(scene.who, 80))}{model} {_time(scene.ts)}</h2>"
-        f'{thought}<div class="text">{prose(scene.text)}</div>{cut}</section>\n'
+        f'{thought}<div class="text">{prose(scene.text)}</div>{note}</section>\n'
     )
 
 

@@ -22,7 +22,7 @@ from mindstone_tui.core.transcript import Damaged
 def markdown_pieces(source: story.StorySource) -> Iterator[str]:
     """The session, a turn at a time."""
     yield _head(story.overview(source))
-    yield from map(_turn, source.turns())
+    yield from map(_turn, story.turns_in(source))
 
 
 def _head(session: story.Overview) -> str:
@@ -39,14 +39,14 @@ def _turn(turn: story.Turn) -> str:
 
 def _scene(scene: story.Scene) -> str:
     match scene:
-        case story.Spoken(role="user"):
-            return f"\n**{_inline(scene.who)}**\n\n{_quoted(scene.text)}\n"
         case story.Spoken():
+            note = f"\n*({_inline(one_line(scene.note, 300))})*\n" if scene.note else ""
+            if scene.role == "user":
+                return f"\n**{_inline(scene.who)}**\n\n{_quoted(scene.text)}\n{note}"
             who = _inline(scene.who) + (f" ({_inline(scene.model)})" if scene.model else "")
             thought = _folded("thinking", scene.thinking) if scene.thinking else ""
-            cut = "\n*(cut off here)*\n" if scene.unfinished else ""
             said = f"\n{scene.text}\n" if scene.text else ""
-            return f"\n**{who}**\n{thought}{said}{cut}"
+            return f"\n**{who}**\n{thought}{said}{note}"
         case story.ToolUse():
             summary = f"{scene.name} {scene.arguments}"
             status = "" if scene.status == "ok" else f" — {scene.status}"
@@ -177,7 +177,7 @@ def cast_pieces(source: story.StorySource) -> Iterator[str]:
     yield _json(header) + "\n"
     clock = 0.0
     before = session.began
-    for turn in source.turns():
+    for turn in story.turns_in(source):
         for scene in turn.scenes:
             clock += min(max(epoch(scene.ts) - epoch(before), 0.2), _LONGEST_PAUSE)
             before = scene.ts
@@ -189,10 +189,10 @@ def cast_pieces(source: story.StorySource) -> Iterator[str]:
 
 def _shown(scene: story.Scene) -> tuple[str, str]:
     match scene:
-        case story.Spoken(role="user"):
-            return _COLOURS["user"], f"\n❯ {for_terminal(scene.text)}\n"
         case story.Spoken():
-            return _COLOURS["assistant"], f"{for_terminal(scene.text)}\n"
+            user, note = scene.role == "user", f"({one_line(scene.note, 300)})\n"
+            text = f"{for_terminal(scene.text)}\n{note if scene.note else ''}"
+            return (_COLOURS["user"], f"\n❯ {text}") if user else (_COLOURS["assistant"], text)
         case story.ToolUse():
             head = f"● {one_line(f'{scene.name} {scene.arguments}', _WIDTH - 4)}"
             return _COLOURS["tool"], "\n".join([head, *_excerpt(scene)])

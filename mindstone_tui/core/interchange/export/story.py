@@ -1,8 +1,9 @@
 """A transcript as a story of turns, tool uses and what happened to the window; and in numbers."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property, partial
+from itertools import chain, groupby
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +13,7 @@ from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conv
 from mindstone_tui.core.entries.actions import Action, actions_of, kind_of
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.provenance import is_imported, quoted
-from mindstone_tui.core.entries.standings import REWOUND, Rewinds, Standings, turns_in_words
+from mindstone_tui.core.entries.standings import REPLACED, REWOUND, Standings, turns_in_words
 from mindstone_tui.core.entries.store import FilesRestored, Imported
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.language import intent, replacement, sentences
@@ -64,7 +65,8 @@ class Spoken(Part):
     role: str = "assistant"
     model: str = ""
     thinking: str = ""
-    unfinished: bool = False
+    note: str = ""
+    """What is to be known of it: that it was cut off, or what replaces it."""
 
 
 class ToolUse(Part):
@@ -110,36 +112,28 @@ class Turn(Part):
 _IMPORTED: Final = "Imported: said to another program"
 
 
-def turns_in(lines: Iterable[Line], rewinds: Rewinds) -> Iterator[Turn]:
+def turns_in(source: "StorySource") -> Iterator[Turn]:
     """The story, a turn at a time; turns that hold nothing to tell are left out.
 
-    One that was rewound says so before anything else.
+    One that was rewound says so before anything else, and a message that was corrected with it.
     """
-    number, ts = 0, ""
-    scenes: list[Scene] = []
-    calls: dict[str, ToolCall] = {}
-    for line in lines:
-        if line.turn != number:
-            scenes += _unanswered(calls, ts)
-            if scenes:
-                yield Turn(number=number, ts=ts, scenes=tuple(scenes))
-            number, ts, scenes, calls = line.turn, line.ts, [], {}
-            if is_imported(line):
-                scenes.append(
-                    Marker(seq=line.seq, ts=ts, kind="imported", sign="⇥", title=_IMPORTED)
-                )
-            if (by := rewinds.of_place(line.seq, line.turn)) is not None:
-                scenes.append(
-                    Marker(seq=by, ts=ts, kind="rewound", sign="↶", title=REWOUND.rstrip("."))
-                )
-        scenes += _scenes(line, calls)
-    scenes += _unanswered(calls, ts)
-    if scenes:
-        yield Turn(number=number, ts=ts, scenes=tuple(scenes))
+    rewinds = source.standings.rewinds
+    for number, lines in groupby(source.lines(), key=lambda line: line.turn):
+        first = next(lines)
+        mark, calls = partial(Marker, ts=first.ts), dict[str, ToolCall]()
+        scenes: list[Scene] = []
+        if is_imported(first):
+            scenes.append(mark(seq=first.seq, kind="imported", sign="⇥", title=_IMPORTED))
+        if (by := rewinds.of_place(first.seq, number)) is not None:
+            scenes.append(mark(seq=by, kind="rewound", sign="↶", title=REWOUND.rstrip(".")))
+        for line in chain((first,), lines):
+            scenes += _scenes(line, calls, "; ".join(source.stands(line, REPLACED)))
+        if scenes := [*scenes, *_unanswered(calls, first.ts)]:
+            yield Turn(number=number, ts=first.ts, scenes=tuple(scenes))
 
 
-def _scenes(line: Line, calls: dict[str, ToolCall]) -> list[Scene]:
-    said = partial(Spoken, seq=line.seq, ts=line.ts)
+def _scenes(line: Line, calls: dict[str, ToolCall], note: str) -> list[Scene]:
+    said = partial(Spoken, seq=line.seq, ts=line.ts, note=note)
     match line.entry:
         case conversation.UserMessage(text=text, name=name):
             return [said(role="user", who=name or "user", text=as_written(text))]
@@ -151,7 +145,7 @@ def _scenes(line: Line, calls: dict[str, ToolCall]) -> list[Scene]:
             spoken = said(who=answer.name or "assistant", text=answer.text, model=answer.model)
             return [msgspec.structs.replace(spoken, thinking=thought)]
         case conversation.AssistantPartial(text=text, model=model):
-            return [said(who="assistant", text=text, model=model, unfinished=True)]
+            return [said(who="assistant", text=text, model=model, note="cut off here")]
         case conversation.ToolReturned() as result:
             call = calls.pop(result.call, None)
             return [
@@ -206,17 +200,18 @@ class StorySource(msgspec.Struct, dict=True, eq=False):
         return (item for item in self.items() if isinstance(item, Line))
 
     @cached_property
-    def _standings(self) -> Standings:
+    def standings(self) -> Standings:
         return reader.standings_of(self.history)
 
-    def marks(self, line: Line) -> dict[str, Any]:
-        """How a line stands, in words, where there is anything to say."""
-        words = [each.words for each in self._standings.of(line)]
-        return {"marks": words} if words else {}
+    def stands(self, line: Line, only: Collection[str] = ()) -> list[str]:
+        """How a line stands, in words."""
+        known = [each.words for each in self.standings.of(line) if not only or each.what in only]
+        return known if self._clean is None else [self._clean(words) for words in known]
 
-    def turns(self) -> Iterator[Turn]:
-        """The story, a turn at a time."""
-        return turns_in(self.lines(), reader.rewinds_of(self.history))
+    def marks(self, line: Line) -> dict[str, Any]:
+        """The same as a field, where there is anything to say."""
+        words = self.stands(line)
+        return {"marks": words} if words else {}
 
     def _ready(self, line: Line) -> Line:
         # The excerpt in the line stands for a blob that is gone; `verify` names it.
@@ -273,8 +268,8 @@ def outcomes(source: StorySource) -> Outcomes:
         words = sentences.shortened(" ".join(words.split()), _ASKED)
         found[kind].setdefault(words, []).append((line.seq, line.turn))
 
-    standings, rewinds = reader.standings_of(source.history), reader.rewinds_of(source.history)
-    lines = [line for line in source.lines() if rewinds.of(line) is None]
+    standings = source.standings
+    lines = [line for line in source.lines() if standings.rewinds.of(line) is None]
     taken_back: set[int] = set()
     for line in lines:
         match line.entry:
@@ -319,13 +314,13 @@ class Overview(msgspec.Struct):
     """The whole session in numbers, counted line by line."""
 
     session: str
+    standings: Standings
     began: str = ""
     ended: str = ""
     spoken: dict[int, int] = {}
     """Where each turn was said; a fork has copied only some."""
     before: int = 0
     """The last turn that a fork took along."""
-    rewinds: Rewinds = msgspec.field(default_factory=Rewinds)
     messages: int = 0
     tools: int = 0
     models: list[str] = []
@@ -342,12 +337,11 @@ class Overview(msgspec.Struct):
         prunes = [(len(self.prunes), "prune")] if self.prunes else []
         rest = (plural(number, noun) for number, noun in [*counted, *prunes])
         own = {turn: seq for turn, seq in self.spoken.items() if turn > self.before}
-        gone = [turn for turn, seq in own.items() if self.rewinds.of_place(seq, turn)]
+        gone = [turn for turn, seq in own.items() if self.standings.rewinds.of_place(seq, turn)]
         return turns_in_words(len(own) + self.before, len(gone), self.before), *rest
 
     def take(self, line: Line) -> None:
         """Count one line."""
-        self.rewinds.take(line)
         if line.parent:
             self.before = max(self.before, line.turn)
         if isinstance(
@@ -385,7 +379,7 @@ class Overview(msgspec.Struct):
 
 def overview(source: StorySource) -> Overview:
     """Everything that can be said about a session before it is told."""
-    seen = Overview(str(source.history.places.key))
+    seen = Overview(str(source.history.places.key), source.standings)
     for line in source.lines():
         seen.take(line)
     return seen
