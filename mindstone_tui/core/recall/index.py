@@ -13,6 +13,7 @@ import contextlib
 import math
 import os
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
@@ -37,8 +38,10 @@ from mindstone_tui.core.recall.store import IndexMark, Meaning, Tables, take_ove
 T = TypeVar("T")
 
 EVERYTHING: Final = Filter()
-AT_FIRST: Final = 400
-"""Vectors for many languages that the first question in another language waits for."""
+_AT_FIRST: Final = 0.4
+"""Seconds that the first question in another language waits for vectors of many languages,"""
+_AT_ONCE: Final = 16
+"""made so many at once, the newest first; the others are made beside it."""
 _AS_CHEAP: Final = 8
 """So many vectors for many languages take about as long as one of the other kind."""
 _FOREIGN: Final = 50
@@ -373,9 +376,9 @@ class RecallIndex:
         if self._companion is None or not self._can_vectors or self._owner is None:
             return
         self._guarded(self._languages.want_everyone)
-        left = AT_FIRST
-        while left > 0 and (made := self._embed_languages(left, newest=True)):
-            left -= made
+        until = time.monotonic() + _AT_FIRST
+        while self._embed_languages(_AT_ONCE, newest=True) and time.monotonic() < until:
+            pass
 
     def _compares_languages(self, *, english: bool) -> bool:
         """Whether a question's meaning in many languages could find anything.
