@@ -197,7 +197,7 @@ class Editor(Surface):
             if told.get("method") == "session/request_permission":
                 call = told["params"]["toolCall"]["toolCallId"]
                 self.asked[call] = told["id"]
-                self.since.setdefault(call, time.monotonic())
+                self.since[call] = time.monotonic()
             elif "method" not in told:
                 self.done.add(told["id"])
 
@@ -352,6 +352,7 @@ class Crew:
         self._ran = folder / "ran"
         self._turn = 0
         """The turn of the newest question."""
+        self.trying = ""
         browser = Browser(home, folder)
         self._stay: dict[str, Surface] = {
             "the app": App(home, folder),
@@ -390,9 +391,12 @@ class Crew:
         victim = chance.choice([*self._every, asker])
         moment = chance.choice(("before", "during", "after"))
         others = [n for n, e in self._every.items() if e.answers and n != victim]
-        giver = self._every[chance.choice(others)]
+        giving_one = chance.choice(others)
+        giver = self._every[giving_one]
         yes = chance.random() < 0.5
         gone = victim == asker
+        word = "yes" if yes else "no"
+        self.trying = f"{asker} asks, {victim} is killed {moment} a {word} by {giving_one}"
         if moment == "before":
             self._every[victim].kill()
             self._still_there(call, gone)
@@ -407,7 +411,7 @@ class Crew:
             self._every[victim].kill()
             giving.join()
         self.finish(call)
-        return f"{asker} asks, {victim} is killed {moment} the answer"
+        return self.trying
 
     def gather(self) -> None:
         """Have those there that stay."""
@@ -478,10 +482,13 @@ class Crew:
         def is_over() -> bool:
             if self.since(call, "tool_returned"):
                 return True
-            for each in self.waiting():
-                if each.turn == self._turn and each.gone and not self._come["`run -q`"].alive:
-                    self._come["`run -q`"].start()
-                elif not each.gone:
+            waits, comes = self.waiting(), self._come["`run -q`"]
+            left = any(each.turn == self._turn and each.gone for each in waits)
+            answered = not waits and not all(each.alive for each in self._stay.values())
+            if (left or answered) and not comes.alive:  # whoever asked may be gone
+                comes.start()
+            for each in waits:
+                if not each.gone:
                     self._decline(each.call)
             return False
 

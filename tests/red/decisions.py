@@ -56,7 +56,7 @@ def decisions(tried: Tried) -> Iterator[Case]:
             try:
                 name, problem = around.try_one(), ""
             except AssertionError as error:
-                name, problem = f"kill {number}", str(error)[:200]
+                name, problem = f"{around.trying} ({number})", str(error)[:200]
             yield Case(name, problem)
     yield Case("a yes to a change of a file that is another by now", _changed(tried))
 
