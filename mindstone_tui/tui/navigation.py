@@ -253,7 +253,7 @@ class Navigator:
         """Go to what is asked already; else ask about what was proposed here."""
         chat, host = self._chat, self._app.host
         if chat.input_area.decision is not None:
-            chat.input_area.decision.enter(time.monotonic())
+            chat.input_area.step_in(time.monotonic())
             return
         if chat.proposals:
             name = chat.proposals[0].proposal

@@ -22,7 +22,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.library.open_questions import OpenQuestion, mark_of
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.terminal import KeyAmong, PasteParser
-from mindstone_tui.tui.widgets.approval import Approval, Gate, about_memory
+from mindstone_tui.tui.widgets.approval import Approval, Decision, Gate, about_memory
 from tests.tui.shelf import Shelf
 from tests.tui.staged import Staged, around, asked, drawn, ready, staged, until
 
@@ -591,11 +591,46 @@ async def test_a_tab_in_the_midst_of_words_leads_nowhere() -> None:
         await pilot.press("y")
         await until(pilot, lambda: talk.settled)
         assert (talk.did, app.chat.input_area.prompt.text) == ([], "fix thisy")
+        await pilot.press("enter")  # it may have been meant as an answer, or as a reason
+        await until(pilot, lambda: talk.settled)
+        assert (talk.did, app.chat.input_area.prompt.text) == ([], "fix thisy")
         now[0] += 0.6
         await pilot.press("tab")
         now[0] += 0.4
         await pilot.press("y")
         await until(pilot, lambda: [one[0] for one in talk.did] == ["answer"])
+
+
+async def test_a_message_of_its_own_is_sent_with_one_enter_after_a_key_came_too_early() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        await pilot.press("tab", "y")
+        talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
+        await until(pilot, lambda: app.chat.input_area.decision is None)
+        await pilot.press("backspace", *"hello", "enter")
+        await until(pilot, lambda: bool(talk.did))
+        assert talk.did[0][:2] == ("send", "hello")
+
+
+async def test_an_enter_for_a_question_that_was_just_answered_elsewhere_sends_nothing() -> None:
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    app, talk = staged(asked(1, "go"), WISH, given=host)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        await pilot.press(*"half a message")
+        now[0] += 60
+        await pilot.press("tab")
+        talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
+        await until(pilot, lambda: app.chat.input_area.decision is None)
+        await pilot.press("enter")
+        await until(pilot, lambda: talk.settled)
+        assert (talk.did, app.chat.input_area.prompt.text) == ([], "half a message")
+        await pilot.press("enter")
+        await until(pilot, lambda: [one[:2] for one in talk.did] == [("send", "half a message")])
 
 
 async def test_clicks_that_go_on_from_one_question_to_the_next_do_not_answer_it() -> None:
@@ -604,12 +639,14 @@ async def test_clicks_that_go_on_from_one_question_to_the_next_do_not_answer_it(
     app, talk = staged(asked(1, "go"), WISH, given=host)
     async with app.run_test(size=(100, 40)) as pilot:
         await until(pilot, lambda: in_view(app, talk))
+        decision, allow = app.screen.query_one(Decision), app.screen.query_one("#allow-0", Button)
         for _ in range(12):
             now[0] += 0.3
-            await pilot.click("#allow-0")
+            allow.press()
+            await until(pilot, lambda: decision.gate._noticed == now[0])
         assert talk.did == []
         now[0] += 1.1
-        await pilot.click("#allow-0")
+        allow.press()
         await until(pilot, lambda: [one[0] for one in talk.did] == ["answer"])
 
 

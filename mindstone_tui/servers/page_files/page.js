@@ -555,7 +555,7 @@ $("gate").addEventListener("close", () => { token = $("token").value.trim(); ses
 document.addEventListener("keydown", (event) => {
   const early = Date.now() - opened < GRACE;
   // In the search field Escape leaves the field: only where one talks does it stop a turn.
-  if (event.key === "Escape" && event.target === $("query")) { $("query").value = ""; $("text").focus(); return; }
+  if (event.key === "Escape" && event.target === $("query")) { $("query").value = ""; opened = Date.now(); $("text").focus(); return; }
   if (event.key === "Escape" && !event.repeat && !early && !away() && !document.querySelector("dialog[open]") && !$("stop").hidden) stop("escape");
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); $("query").focus(); }
   if (event.key === "/" && document.activeElement === document.body) { event.preventDefault(); $("text").focus(); }

@@ -481,9 +481,9 @@ class ChatScreen(TalkScreen):
     @on(Prompt.Tabbed)
     def _tabbed(self, event: Prompt.Tabbed) -> None:
         """Tab goes to what is asked or offered first, else to the next thing on the screen."""
-        if (asked := self.input_area.decision) is not None:
+        if self.input_area.decision is not None:
             if event.pressed == self.input_area.prompt.pressed:  # else a paste went on behind it
-                asked.enter(event.pressed)
+                self.input_area.step_in(event.pressed)
             return
         steps = self.query("#welcome #steps")
         if not (steps and steps.first().display):

@@ -225,13 +225,14 @@ class Decision(Vertical):
         focused = self.screen.focused
         return focused is not None and self in focused.ancestors
 
-    def enter(self, pressed: float) -> None:
+    def enter(self, pressed: float) -> bool:
         """Step into it with a key, unless that was pressed before it could be read."""
-        if self.gate.enter(self._moment(pressed)):
+        if entered := self.gate.enter(self._moment(pressed)):
             self.was_early = False
             self._focus(self.query_one(f"#{self.FIRST}"))
         else:
             self.too_early()
+        return entered
 
     def too_early(self) -> None:
         """Say what became of a key or a click that came too soon, and what to press now."""
@@ -289,7 +290,7 @@ class Decision(Vertical):
     def _pressed(self, event: Button.Pressed) -> None:
         """A click; keys never come this way."""
         event.stop()
-        if self.is_open:
+        if self.was_open(event.time):
             self.key = "click"
             self.action_choose(event.button.id or "")
         else:

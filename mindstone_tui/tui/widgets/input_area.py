@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from mindstone_tui.tui.widgets.approval import Decision
 
 
+_ELSEWHERE: Final = "Answered elsewhere: nothing was decided here or sent."
+
+
 class Queued(Static):
     """One queued message; click to take it back."""
 
@@ -203,7 +206,9 @@ class InputArea(Vertical):
 
     @on(TextArea.Changed)
     def _write_beside(self) -> None:
-        if self.decision is not None and self.prompt.text:
+        if not self.prompt.text or self._torn == _ELSEWHERE:  # who writes on knows where they are
+            self._torn = ""
+        elif self.decision is not None:
             self.decision.gate.write(self._host.clock())
 
     @on(TextArea.Changed)
@@ -317,6 +322,7 @@ class InputArea(Vertical):
         """Ask it no longer; a reason that was half written is not torn, but goes on below."""
         if decision.is_entered:
             self.screen.set_focus(self.prompt)
+            self._torn = _ELSEWHERE
         if any(each.has_focus for each in decision.query(Input)):
             self._torn = "Answered elsewhere: nothing is sent."
         if words := "".join(each.value for each in decision.query(Input)):
@@ -335,6 +341,11 @@ class InputArea(Vertical):
             self.withdraw(event.decision)
             self._torn = ""  # the reason was sent here, whole
             self._decided(event.choice)
+
+    def step_in(self, pressed: float) -> None:
+        """Go to what is asked; where that is too early, what is typed next may be an answer."""
+        if self.decision is not None and not self.decision.enter(pressed):
+            self._torn = "The step into the question came too early: nothing is decided or sent."
 
     def write_after(self, command: str, *, ok: bool) -> None:
         """A command ended: what was to stand in the prompt then does, if it did its work."""
