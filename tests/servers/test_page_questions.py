@@ -147,7 +147,7 @@ async def test_a_reason_on_the_page_is_told_or_goes_on_in_the_message(
         waits(browser, "That question is no longer open.")
         assert browser.run(TEXT) == "not on a Friday", "somebody was first"
         browser.enter()
-        waits(browser, "Answered elsewhere: nothing is sent.")
+        waits(browser, "That question is over: nothing is sent.")
         browser.run(f"torn = 'not on a Friday'; {TEXT} = ''")
         say(browser, "something else")
         browser.until("posted.includes('/page/send')")
@@ -453,8 +453,52 @@ async def test_a_click_on_a_button_that_does_not_work_yet_leaves_the_cursor_wher
         for place in browser.run(MIDDLES):
             browser.click(*place)
         assert browser.run("second !== first"), "each click begins the wait anew"
+        assert "too early" in seen(browser, ".ask .age")
         browser.type("because")
-        assert browser.run(TEXT) == "because"
+        browser.enter()
+        assert browser.run(TEXT) == "because", "it may have been meant as a reason"
+        waits(browser, "came too early: nothing is decided or sent")
+        app.decline()
+        waits(browser, "Well.")
+
+    await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+
+
+@pytest.mark.parametrize("by", ["the app", "its own Enter"])
+async def test_an_enter_for_a_question_that_is_over_sends_nothing(
+    home: Path, tmp_path: Path, by: str
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        app.say("clean up")
+        browser.until(IN_VIEW)
+        browser.run("document.getElementById('text').focus()")
+        browser.type("half a message")
+        browser.run("second(); document.querySelector('[data-choice=deny]').focus()")
+        if by == "the app":
+            app.decline()
+        else:
+            browser.enter()
+        browser.until("document.activeElement.id === 'text'")
+        browser.enter()
+        waits(browser, "That question is over: nothing is sent.")
+        assert browser.run(TEXT) == "half a message"
+        assert browser.run("posted.includes('/page/send')") is False
+        waits(browser, "Well.")
+
+    await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+
+
+async def test_an_escape_that_leaves_the_search_is_no_first_half_of_a_stop(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        app.say("clean up")
+        browser.until(IN_VIEW)
+        browser.run("opened = 0; document.getElementById('query').focus()")
+        browser.run(f"{ESCAPE}")
+        assert browser.run("document.activeElement.id") == "text"
+        browser.run(f"{ESCAPE}")
+        assert browser.run("posted.includes('/page/stop')") is False
         app.decline()
         waits(browser, "Well.")
 

@@ -18,8 +18,9 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import disk, entries, events, patterns, transcript, values
+from mindstone_tui.core import disk, entries, errors, events, patterns, transcript, values
 from mindstone_tui.core.entries.conversation import TurnEnded, TurnStarted, usage_in
+from mindstone_tui.core.library.lease import Lease
 from mindstone_tui.core.text import plural
 
 EVERY: Final = 0.1
@@ -199,6 +200,17 @@ class Onlooker:
         self._emit = emit
         self.running = asyncio.Event()
         """Set while another surface takes a turn."""
+
+    def take_a_turn(self, lease: Lease, catch_up: Callable[[], None]) -> bool:
+        """Whether one runs on another surface, and that one is still there."""
+        if lease.held or not self.running.is_set():
+            return False
+        with contextlib.suppress(errors.MindstoneError):
+            catch_up()
+        if not lease.try_take():
+            return self.running.is_set()
+        lease.give_back()
+        return False
 
     def begin(self, turn: int) -> None:
         """A turn runs elsewhere; what is left of an earlier one is no news."""

@@ -187,7 +187,9 @@ class Session:
             return
         read = self._out.read_before(writing)
         asked = inbox.AskedCommand(feature, command, line, argument, how, seen, read)
-        if self._turn and command.name in inbox.GO_BACK:
+        if command.name in inbox.GO_BACK and (
+            self._turn or self._others.take_a_turn(self._lease, self._catch_up)
+        ):
             inbox.end_command(line, errors.UsageError(*inbox.NOT_DURING_A_TURN), self._emit)
         elif asked.changes_window:
             self._inbox.put(asked)

@@ -10,6 +10,8 @@ const PATIENCE = 5000; // milliseconds after which it is given up
 const CROWDED = " If many windows of this page are open in this browser, close one.";
 const GONE = "MindStone does not answer. Start it again with `mindstone serve`; this page goes on by itself then.";
 let torn = ""; // a reason that was being written when its question went
+let went = 0; // when a question went that had the focus: its Enter may still be under way
+let hasty = false; // an answer was clicked too early: what is written next may be its reason
 let written = 0; // when the first letter of what stands there was written: a command means nothing that came later
 let back = 0; // when the window last got the focus: the click or key that led here was meant for nothing on it
 const away = () => !document.hasFocus() || Date.now() - back < GRACE;
@@ -186,7 +188,7 @@ const draw = {
     };
     const looking = setInterval(stands, HELD / 5);
     row.onmousedown = (event) => event.preventDefault(); // who is writing goes on where they are
-    row.onpointerdown = () => { aimed = !away() && stands(); if (row.firstChild.disabled) arm(); };
+    row.onpointerdown = () => { aimed = !away() && stands(); if (row.firstChild.disabled) { hasty = true; missed = Date.now(); age.textContent = "too early: read it, then choose"; arm(); } };
     const strays = (event) => {
       if (event.detail ? aimed && stands() : !away()) return false; // a key presses what has the focus, wherever that is
       missed = Date.now();
@@ -195,6 +197,7 @@ const draw = {
     };
     let shown = Date.now(), waits = 0, sent = null; // the answer that is under way: another one takes its place
     const decide = (choice, how, why) => {
+      hasty = false;
       const given = { session, call: item.call, since: item.since, choice, how, why, seen: (Date.now() - shown) / 1000 };
       if (sent && [sent.choice, sent.why].join() === [choice, why].join()) return null;
       const own = new AbortController(), lost = "Your answer did not arrive; nothing was decided. Choose again.";
@@ -342,6 +345,7 @@ function settle(name, text, why) {
   if (!node) return null;
   delete asks[name];
   titled();
+  if (node.contains(document.activeElement)) went = Date.now();
   const held = node.contains(document.activeElement) || document.activeElement === document.body;
   const reason = node.querySelector("input");
   if (reason === document.activeElement && why !== reason.value.trim()) torn = reason.value || " "; // its Enter sends nothing
@@ -410,7 +414,7 @@ async function open(name) {
   if (told.session !== session) { // what is half written there was not meant for here
     if (session) save();
     if (session || !$("text").value) [$("text").value, written] = drafts[told.session] || ["", 0];
-    torn = "";
+    torn = ""; hasty = false;
   }
   session = told.session;
   save();
@@ -521,12 +525,15 @@ $("text").onkeydown = (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
   if (event.repeat) return;
-  if (torn) say("Answered elsewhere: nothing is sent. Enter sends what stands here now."); else $("composer").requestSubmit();
-  torn = "";
+  const why = torn || Date.now() - went < GRACE ? "That question is over: nothing is sent." : hasty ? "Your click on an answer came too early: nothing is decided or sent." : "";
+  if (why) say(why + " Enter sends what stands here now."); else $("composer").requestSubmit();
+  torn = ""; went = 0; hasty = false;
 };
 $("text").oninput = () => {
   if (!$("text").value.trim()) written = 0; else if (!written) written = Date.now();
   if (!$("text").value.includes(torn.trim())) torn = "";
+  if (!$("text").value) hasty = false;
+  went = 0; // who writes on knows where they are
   save();
 };
 const stop = (how) => attempt(post("/page/stop", { session, how }, "It was not stopped: that did not arrive."));

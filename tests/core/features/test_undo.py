@@ -207,6 +207,20 @@ async def test_undo_and_redo_mean_nothing_that_others_put_back_while_they_were_w
             assert (await page.run("/redo"))[0].ok
 
 
+@pytest.mark.parametrize("line", ["/undo", "/redo", "/rewind turn 1"])
+async def test_nothing_goes_back_behind_a_turn_that_runs_on_another_surface(
+    tmp_path: Path, line: str
+) -> None:
+    work = workspace(tmp_path)
+    surface = partial(on_stage, tmp_path / "home", cwd=work, model=model(tmp_path), follow=True)
+    async with surface(channel="web", asks=True) as page:
+        page.session.send("edit it")
+        await page.until(events.ToolAsked)
+        async with surface(channel="tui", asks=True) as app:
+            ended, text = await app.run(line)
+            assert (ended.ok, "A turn is running" in text) == (False, True)
+
+
 async def test_a_rewind_means_no_turn_that_came_while_it_was_written(tmp_path: Path) -> None:
     work = workspace(tmp_path)
     async with on_stage(tmp_path / "home", cwd=work, model=model(tmp_path), asks=True) as stage:
