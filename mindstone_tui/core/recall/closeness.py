@@ -37,6 +37,8 @@ _LARGEST: Final = 32_000
 """What the largest product may be in a table; sixteen bits and what rounding adds hold it."""
 _TOGETHER: Final = 8
 """A table's rows are as long as a multiple of this: so they are copied quickly."""
+_PASSAGES_AT_ONCE: Final = 32
+"""While these are compared nobody else's Python runs: a key that is typed would wait."""
 _TOKENS_AT_ONCE: Final = 8_192
 """Tokens compared at a time: what stays in the processor's cache."""
 
@@ -104,12 +106,14 @@ def closeness(asked: AskedTokens, passages: Sequence[bytes]) -> Nearness:
     filled = [at for at, kept in enumerate(passages) if kept]
     if not filled or not len(asked.weights):
         return Nearness(whole, words, tokens)
-    packed = np.frombuffer(b"".join(passages[at] for at in filled), np.uint8)
-    products = _products(asked.tables, packed.reshape(-1, BYTES_A_TOKEN))
-    sizes = tokens[filled].astype(np.intp)
-    starts = np.cumsum(sizes) - sizes
-    best = np.maximum.reduceat(products, starts, axis=0)[:, : len(asked.weights)]
-    best = best * np.float32(asked.unit / _SCALE)
+    found = []
+    for first in range(0, len(filled), _PASSAGES_AT_ONCE):
+        some = filled[first : first + _PASSAGES_AT_ONCE]
+        packed = np.frombuffer(b"".join(passages[at] for at in some), np.uint8)
+        products = _products(asked.tables, packed.reshape(-1, BYTES_A_TOKEN))
+        sizes = tokens[some].astype(np.intp)
+        found.append(np.maximum.reduceat(products, np.cumsum(sizes) - sizes, axis=0))
+    best = np.concatenate(found)[:, : len(asked.weights)] * np.float32(asked.unit / _SCALE)
     whole[filled] = best @ (asked.weights / asked.weights.sum())
     lengths = np.diff(np.append(asked.starts, len(asked.weights)))
     words[filled] = np.add.reduceat(best, asked.starts, axis=1) / lengths
