@@ -324,6 +324,7 @@ class _Turn:
         try:
             for line in context.window.record_all([*partial, *results, ended], turn)[:-1]:
                 yield self._closed(line)
+            await breathe()
             if context.reports:
                 yield events.ContextReported(report=context.report())
         except errors.EntryNotSaved as error:

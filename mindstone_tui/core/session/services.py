@@ -13,7 +13,7 @@ import msgspec
 
 from mindstone_tui.core import errors, events
 from mindstone_tui.core.agent import hooks, memories, system_prompt
-from mindstone_tui.core.agent.context import TurnContext, TurnServices
+from mindstone_tui.core.agent.context import TurnContext, TurnServices, breathe
 from mindstone_tui.core.context import plan, summaries
 from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.entries import Line, Sampling
@@ -270,7 +270,12 @@ class SessionServices(msgspec.Struct, dict=True, eq=False):
         said = [line.entry.text for line in lines if isinstance(line.entry, AssistantMessage)]
         asked = [line.entry.text for line in lines if isinstance(line.entry, UserMessage)]
         turn = EndedTurn(number, lines, asked[0] if asked else "", "\n".join(filter(None, said)))
-        async for event in self.features.gather(lambda feature: feature.after_turn(turn)):
+
+        async def chores(feature: Feature) -> Sequence[events.AnyEvent]:
+            await breathe()
+            return await feature.after_turn(turn)
+
+        async for event in self.features.gather(chores):
             yield event
         for event in self.features.failures():
             yield event
