@@ -36,6 +36,8 @@ _DELIMITERS: Final = 48
 _SHOWN: Final = 8
 _READ_FOR_VERDICTS: Final = 2_000
 """The newest lines, among which a verdict may not be written down yet."""
+_CUT_SHORT: Final = 8
+"""Turns in a row that were cut short, whose corrections are judged with the one after them."""
 _SOURCE: Final = patterns.pattern_of(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
 """A line's id or a file's name, and whose it is."""
 
@@ -142,13 +144,13 @@ class RecallFeature(Feature):
         }
         # Another feature may have judged the same already: a note that was corrected is let go.
         recorded = said("statement_superseded")
-        before = list(history.turn(lines[0].turn - 1)) if lines else []
-        if any(
-            isinstance(one.entry, conversation.TurnEnded) and one.entry.ending != "done"
-            for one in before
-        ):
-            cut_short = [history.whole(one) for one in before if rewinds.of(one) is None]
-            lines = [*cut_short, *lines]
+        newest = lines[0].turn if lines else 0
+        for number in range(newest - 1, max(newest - _CUT_SHORT - 1, 0), -1):
+            before = history.turn(number)
+            ends = (one.entry for one in before if isinstance(one.entry, conversation.TurnEnded))
+            if all(ended.ending == "done" for ended in ends):
+                break
+            lines = [*(history.whole(one) for one in before if rewinds.of(one) is None), *lines]
         known = {by for _, by in recalled - recorded}
         corrected = await asyncio.to_thread(recall.corrected_in, lines, known)
         return recall.verdicts(recorded, recalled, corrected)

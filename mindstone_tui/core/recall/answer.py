@@ -6,6 +6,7 @@ the newest is in force, unless the question is after what was so before. Whether
 about it at all is decided before anything is quoted. Everything here is pure.
 """
 
+import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
@@ -394,8 +395,9 @@ def _relation(wanted: Wanted, best: SpokenSentence, other: SpokenSentence) -> st
 def _around(found: SearchResult, near: Near) -> list[Remark]:
     """The hits and the messages beside them, each once."""
     best: dict[str, Remark] = {}
+    judged = {hit.passage.id: _as_judged(hit) for hit in found.hits}
     for hit in found.hits:
-        around = near(hit.passage)
+        around = [judged.get(one.id, one) for one in near(hit.passage)]
         at = next((at for at, one in enumerate(around) if one.id == hit.passage.id), -1)
         if at < 0 or any(is_own(one.text) for one in around[at : at + 2]):
             continue  # It was answered like this one: the same question, or its answer.
@@ -406,6 +408,13 @@ def _around(found: SearchResult, near: Near) -> list[Remark]:
                 known = best.get(one.passage.id, one)
                 best[one.passage.id] = one if one.score >= known.score else known
     return list(best.values())
+
+
+def _as_judged(hit: ranking.Hit) -> passages.Passage:
+    """What was found, with what this very search knows of it: not all of that is on record yet."""
+    parts = json.dumps(hit.corrected) if hit.corrected else hit.passage.corrected
+    by = hit.passage.superseded or hit.superseded_by or 0
+    return msgspec.structs.replace(hit.passage, superseded=by, corrected=parts)
 
 
 def _in_place(around: Sequence[passages.Passage], at: int, score: float) -> Remark:

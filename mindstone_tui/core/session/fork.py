@@ -98,7 +98,9 @@ def fork_session(
         every = _with_verdicts(history, sorted(taken, key=lambda line: line.seq))
         shown = {line.turn for line in lines}
         rewinds = rewinds_of(history)
-        left = context.files.left_by(lambda each: each > last or rewinds.of_turn(each) is not None)
+        left = context.files.left_by(
+            lambda each: each > last or (each not in shown and rewinds.of_turn(each) is not None)
+        )
         model = _same_model(context, forked.channel, outside, shown, left)
         forked.append_all([model, *_copies(every)])
     finally:

@@ -16,7 +16,7 @@ from mindstone_tui.core.paths import Places
 from mindstone_tui.core.recall.course import answer_of_course, span_of
 from mindstone_tui.core.recall.passages import Passage
 from tests.bench.bench_asked import ASKED, chat_as_messages, questions, verdict
-from tests.builders import transcript_in
+from tests.builders import say, transcript_in
 from tests.core.session.stage import PATIENCE, Stage, on_stage
 
 HELD = {
@@ -183,6 +183,17 @@ async def test_what_was_before_is_the_last_value_that_was_replaced(
     first, *others = answers(stage)[-1].splitlines()
     assert told in first
     assert not any(each.startswith("Also: ") and "port 9191" in each for each in others)
+
+
+async def test_what_nobody_has_judged_yet_is_judged_before_it_is_an_answer(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "The gas meter shows 3001. The water meter shows 4001.", "ok.")
+    say(transcript, "Correction: the gas meter shows 3002, not 3001.", "ok.")
+    say(transcript, "Correction: the gas meter shows 3003, not 3002.", "ok.")
+    transcript.close()
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("What does the gas meter show?")
+        assert "3003" in answers(stage)[-1].splitlines()[0]
 
 
 async def test_who_could_not_look_does_not_say_that_there_is_nothing(home: Path) -> None:

@@ -297,18 +297,21 @@ async def test_what_a_recall_judged_counts_for_notes_memories_tasks_and_forks(
         assert "superseded" in [one.what for one in Standings(stage.lines()).of(note)]
 
 
-async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("more", [0, 2])
+async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next_that_ends_well(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
     async def killed(*_: object) -> tuple[events.AnyEvent, ...]:
         return ()
 
-    async with on_stage(home, model=script(tmp_path, OK, {"error": "auth"}, OK)) as stage:
+    failed = [{"error": "auth"}] * (more + 1)
+    async with on_stage(home, model=script(tmp_path, OK, *failed, OK)) as stage:
         await stage.say("The API port is 8765.")
         with monkeypatch.context() as patched:
             patched.setattr(RecallFeature, "after_turn", killed)
-            assert (await stage.say("No, the API port is 8790, not 8765.")).ending != "done"
-            await stage.rest()
+            for words in ("No, the API port is 8790, not 8765.", *["well?"] * more):
+                assert (await stage.say(words)).ending != "done"
+                await stage.rest()
         assert not stage.entries(StatementSuperseded)
         await stage.say("go on")
         await stage.rest()

@@ -361,6 +361,26 @@ async def test_a_fork_has_the_note_again_whose_correction_was_rewound(
         )
 
 
+async def test_a_fork_that_begins_at_a_rewound_turn_is_not_told_that_it_is_out_of_sight(
+    home: Path, tmp_path: Path
+) -> None:
+    wrote = [calls(("write", {"path": f"{name}.txt", "content": "x\n"})) for name in "ab"]
+    done = {"text": "Wrote it."}
+    model = script(tmp_path, wrote[0], done, wrote[1], done, done, loop=True)
+    more: dict[str, Any] = {"model": model, "cwd": tmp_path, "approve": "full-auto"}
+    async with on_stage(home, **more) as stage:
+        await stage.say("write a")
+        await stage.say("write b")
+        await stage.say("well done")
+        await stage.run("/rewind turn 1")
+        await stage.run("/fork child turn 2")
+    async with on_stage(home, key=CHILD, **more) as fork:
+        await fork.say("and now?")
+        asked = str(fork.requests()[-1])
+        assert "write b" in asked
+        assert "You do not see turn 2" not in asked
+
+
 async def test_the_model_of_a_fork_hears_that_files_were_put_back(
     home: Path, tmp_path: Path
 ) -> None:
