@@ -164,6 +164,8 @@ async def test_an_answer_that_arrives_while_one_reads_above_is_there_at_the_end(
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, talk)
         await pilot.press(*["pageup"] * 8)
+        for _ in range(20):
+            await pilot.pause()
         where = app.chat.conversation.scroll_y
         talk.announce(*said(101, "news", "indeed"))
         await settle(pilot, talk)

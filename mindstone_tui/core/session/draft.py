@@ -218,10 +218,10 @@ class Onlooker:
         self.running.set()
 
     def join(self, history: transcript.History, turn: int) -> None:
-        """A turn runs elsewhere, some of whose answers are in history already."""
+        """A turn may run elsewhere, some of whose answers are in history already."""
         self.begin(turn)
         for line in history.turn(turn):
-            self._drafts.settle(turn, call_in(line))
+            self.hear(line)
 
     def hear(self, line: entries.Line) -> None:
         """Know from a line of others whether a turn runs, and what of it is in history."""

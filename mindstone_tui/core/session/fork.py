@@ -97,10 +97,8 @@ def fork_session(
         taken += tuple(_files_put_back(history, lines, point.seq))
         every = _with_verdicts(history, sorted(taken, key=lambda line: line.seq))
         shown = {line.turn for line in lines}
-        rewinds = rewinds_of(history)
-        left = context.files.left_by(
-            lambda each: each > last or (each not in shown and rewinds.of_turn(each) is not None)
-        )
+        gone = rewinds_of(history).of_turn
+        left = context.files.left_by(lambda n: n > last or (n not in shown and gone(n) is not None))
         model = _same_model(context, forked.channel, outside, shown, left)
         forked.append_all([model, *_copies(every)])
     finally:

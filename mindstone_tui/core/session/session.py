@@ -187,9 +187,8 @@ class Session:
             return
         read = self._out.read_before(writing)
         asked = inbox.AskedCommand(feature, command, line, argument, how, seen, read)
-        if command.name in inbox.GO_BACK and (
-            self._turn or self._others.take_a_turn(self._lease, self._catch_up)
-        ):
+        back = command.name in inbox.GO_BACK
+        if back and (self._turn or self._others.take_a_turn(self._lease, self._catch_up)):
             inbox.end_command(line, errors.UsageError(*inbox.NOT_DURING_A_TURN), self._emit)
         elif asked.changes_window:
             self._inbox.put(asked)
@@ -386,8 +385,9 @@ class Session:
             finally:
                 self._lease.give_back()
                 self._inbox.done()
-                if (self._follower is not None or self._turns > 1) and not self._closing:
-                    self.services.tidy()
+                if not self._closing:
+                    self._hear_others()  # what came meanwhile announces itself no more
+                    self.services.tidy() if self._follower or self._turns > 1 else None
 
     async def _serve(self, asked: inbox.Item) -> None:
         """One turn or command, which can be interrupted, and the chores, which cannot."""
@@ -437,10 +437,7 @@ class Session:
             self._context.report_bug(error)
 
     async def _take_turn(self, said: inbox.SentMessage) -> bool:
-        """One turn under the lease; whatever happens, the stream hears how it ended.
-
-        Whether it began: a message that the disk refuses begins none.
-        """
+        """One turn under the lease; the stream hears how it ended; False if the disk refused it."""
         turn, ended = 0, False
 
         def fail(ending: conversation.TurnEnding, why: str, remedy: str = "") -> None:
@@ -576,10 +573,13 @@ class Session:
         async for _ in changes(self.services.places.transcript):
             # While a turn of ours runs, all that others can add to it is an answer.
             if not self._inbox.serving or self._questions.waiting:
-                try:
-                    self._take_in(self.services.catch_up(fetch=False))
-                except errors.MindstoneError as error:
-                    self._complain(error)
+                self._hear_others()
+
+    def _hear_others(self) -> None:
+        try:
+            self._take_in(self.services.catch_up(fetch=False) if self._follower else ())
+        except errors.MindstoneError as error:
+            self._complain(error)
 
     def _take_in(self, lines: Sequence[entries.Line]) -> None:
         for line in lines:
