@@ -153,6 +153,13 @@ async def test_no_opening_while_somebody_writes_decides_anything_or_loses_a_char
     assert (opened >= OPENINGS // 4, written > opened, decided) == (True, True, 0)
 
 
+def at_a_question() -> tuple[list[float], MindstoneApp, Staged]:
+    """A clock that the test moves, and an app that asks something by it."""
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    return now, *staged(asked(1, "go"), WISH, given=host)
+
+
 def in_view(app: MindstoneApp, talk: Staged) -> bool:
     """Whether a question is drawn, and the time began in which it can be read."""
     shown = app.chat.input_area.decision
@@ -232,9 +239,7 @@ def test_no_line_that_is_written_or_pasted_while_a_question_opens_decides_in_lin
 
 
 async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_stop() -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         await pilot.press("escape", "tab", "f6", "y", "tab", "n")
@@ -270,9 +275,7 @@ async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_sto
 
 
 async def test_a_reason_whose_letter_came_too_early_is_no_message() -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += GRACE + 0.5
@@ -286,9 +289,7 @@ async def test_a_reason_whose_letter_came_too_early_is_no_message() -> None:
 async def test_an_escape_that_leads_out_of_a_question_and_is_held_down_stops_nothing(
     reason: bool,
 ) -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += GRACE + 0.5
@@ -324,9 +325,7 @@ async def test_an_escape_that_leads_out_of_a_question_and_is_held_down_stops_not
 async def test_keys_that_come_faster_than_they_are_drawn_are_taken_one_after_the_other(
     keys: list[str], answered: list[str], written: str
 ) -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += GRACE + 0.5
@@ -345,9 +344,7 @@ async def test_keys_that_come_faster_than_they_are_drawn_are_taken_one_after_the
 async def test_keys_that_come_in_one_read_answer_no_question_and_are_written(
     pieces: list[str],
 ) -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     parser = PasteParser(clock=lambda: now[0])
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
@@ -421,9 +418,7 @@ async def test_what_comes_faster_than_hands_type_never_runs_in_the_shell(
 
 
 async def test_a_paste_without_its_marks_leaves_the_focus_where_it_was() -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += GRACE + 0.5
@@ -439,9 +434,7 @@ async def test_a_paste_without_its_marks_leaves_the_focus_where_it_was() -> None
 
 @pytest.mark.parametrize("early", ["tab", "f6", "escape", "click", "with the step in"])
 async def test_what_comes_too_early_is_told_what_became_of_it_and_what_to_press(early: str) -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test(size=(120, 30)) as pilot:
         await until(pilot, lambda: "Tab or F6 to answer" in drawn(app) and talk.settled)
         if early == "click":
@@ -477,9 +470,7 @@ def test_a_yes_in_lines_that_comes_too_early_is_told_so_and_what_to_write(
 
 
 async def test_a_click_answers_what_has_been_in_view_for_a_second() -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         await pilot.press(*"half a wo")
@@ -510,9 +501,7 @@ async def test_a_question_that_is_taken_away_while_it_is_drawn_leaves_the_app_al
 
 @pytest.mark.parametrize("before", ["", "tab", "half"])
 async def test_ctrl_c_twice_at_a_question_leaves_it_to_whoever_comes_next(before: str) -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += 60
@@ -580,9 +569,7 @@ async def test_after_a_reason_was_sent_here_the_next_enter_sends_the_next_messag
 
 
 async def test_a_tab_in_the_midst_of_words_leads_nowhere() -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += 60
@@ -602,9 +589,7 @@ async def test_a_tab_in_the_midst_of_words_leads_nowhere() -> None:
 
 
 async def test_a_message_of_its_own_is_sent_with_one_enter_after_a_key_came_too_early() -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    _, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         await pilot.press("tab", "y")
@@ -616,9 +601,7 @@ async def test_a_message_of_its_own_is_sent_with_one_enter_after_a_key_came_too_
 
 
 async def test_an_enter_for_a_question_that_was_just_answered_elsewhere_sends_nothing() -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         await pilot.press(*"half a message")
@@ -634,9 +617,7 @@ async def test_an_enter_for_a_question_that_was_just_answered_elsewhere_sends_no
 
 
 async def test_clicks_that_go_on_from_one_question_to_the_next_do_not_answer_it() -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test(size=(100, 40)) as pilot:
         await until(pilot, lambda: in_view(app, talk))
         decision, allow = app.screen.query_one(Decision), app.screen.query_one("#allow-0", Button)
@@ -651,9 +632,7 @@ async def test_clicks_that_go_on_from_one_question_to_the_next_do_not_answer_it(
 
 
 async def test_an_answer_right_after_ctrl_c_takes_the_stop_back() -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += 60
@@ -667,9 +646,7 @@ async def test_an_answer_right_after_ctrl_c_takes_the_stop_back() -> None:
 
 
 async def test_a_typed_answer_names_the_question_that_was_in_view_when_it_was_begun() -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += 60
@@ -688,9 +665,7 @@ async def test_a_typed_answer_names_the_question_that_was_in_view_when_it_was_be
 
 
 async def test_a_typed_answer_that_begins_inside_the_question_names_it() -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), WISH, given=host)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += 60

@@ -195,7 +195,7 @@ class SpokenSentence(msgspec.Struct, frozen=True):
 
     @property
     def replaced_by(self) -> int:
-        """The later line that replaces it, as it is on record; 0 while it holds."""
+        """The later line that replaces it, on record or by this search; 0 while it holds."""
         said, own = self.said.passage, plain(self.text)
         parts = ranking.corrected_of(said).items()
         by = (line for line, words in parts if own in map(plain, words))
