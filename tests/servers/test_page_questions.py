@@ -147,8 +147,8 @@ async def test_a_reason_on_the_page_is_told_or_goes_on_in_the_message(
         waits(browser, "That question is no longer open.")
         assert browser.run(TEXT) == "not on a Friday", "somebody was first"
         browser.enter()
-        waits(browser, "That question is over: nothing is sent.")
-        browser.run(f"torn = 'not on a Friday'; {TEXT} = ''")
+        waits(browser, "its reason stands here: nothing is sent.")
+        browser.run(f"unmeant = TORN; {TEXT} = ''; document.getElementById('text').oninput()")
         say(browser, "something else")
         browser.until("posted.includes('/page/send')")
 
@@ -480,7 +480,8 @@ async def test_an_enter_for_a_question_that_is_over_sends_nothing(
             browser.enter()
         browser.until("document.activeElement.id === 'text'")
         browser.enter()
-        waits(browser, "That question is over: nothing is sent.")
+        told = "answered elsewhere" if by == "the app" else "That question is over"
+        waits(browser, f"{told}: nothing is sent.")
         assert browser.run(TEXT) == "half a message"
         assert browser.run("posted.includes('/page/send')") is False
         waits(browser, "Well.")

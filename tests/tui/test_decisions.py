@@ -317,8 +317,14 @@ async def test_an_escape_that_leads_out_of_a_question_and_is_held_down_stops_not
     ("keys", "answered", "written"),
     [
         (["down", "enter", *"late", "enter"], ["late"], ""),
-        (["r", *"yarn", "enter"], ["yarn"], ""),
+        (["r", *"yarn", "enter"], [], ""),
+        (["r", *"yarn", "enter", "enter"], ["yarn"], ""),
         (["r", "escape", *"yn"], [], "yn"),
+        ([*"no way", "enter"], [], "no way"),
+        ([*"yes", "enter", "enter"], [], ""),
+        (["n", "enter"], ["declined by the user"], ""),
+        (["y", "escape", *"on"], [], "on"),
+        (["n", "down", "up", "tab"], [], ""),
         (["escape", *"ys"], [], "ys"),
     ],
 )
@@ -338,6 +344,24 @@ async def test_keys_that_come_faster_than_they_are_drawn_are_taken_one_after_the
         given = [said for one in talk.did for said in one if isinstance(said, ev.Answer)]
         assert [(one.allowed, one.why) for one in given] == [(False, why) for why in answered]
         assert app.chat.input_area.prompt.text == written
+
+
+@pytest.mark.parametrize("held", [1, 40])
+async def test_a_letter_that_stays_alone_answers_once_however_long_it_is_held(held: int) -> None:
+    now, app, talk = at_a_question()
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += GRACE + 0.5
+        await pilot.press("tab")
+        await until(pilot, lambda: isinstance(app.focused, Button))
+        now[0] += GRACE
+        for _ in range(held):
+            app.post_message(events.Key("n", "n"))
+        await pilot.pause()
+        assert talk.did == []
+        await until(pilot, lambda: bool(talk.did))
+        assert [one[0] for one in talk.did] == ["answer"]
+        assert app.chat.input_area.prompt.text == ""
 
 
 @pytest.mark.parametrize("pieces", [["yes, do that"], ["ny"], ["y\r"], ["\r\r"], ["sn", "y"]])

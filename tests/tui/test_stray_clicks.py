@@ -77,7 +77,7 @@ async def test_whoever_looks_something_up_for_a_reason_writes_on_where_they_were
     app, talk = timed(now, asked(1, "go"), WISH)
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
-        now[0] += GRACE + 0.1
+        now[0] += GRACE + 0.5
         await pilot.press("tab")
         now[0] += GRACE
         await pilot.press("r", *"not")

@@ -9,16 +9,18 @@ const ROOM = 2000; // milliseconds after which what is sent gets the connection 
 const PATIENCE = 5000; // milliseconds after which it is given up
 const CROWDED = " If many windows of this page are open in this browser, close one.";
 const GONE = "MindStone does not answer. Start it again with `mindstone serve`; this page goes on by itself then.";
-let torn = ""; // a reason that was being written when its question went
-let went = 0; // when a question went that had the focus: its Enter may still be under way
-let hasty = false; // an answer was clicked too early: what is written next may be its reason
+const ELSEWHERE = "That question was answered elsewhere: nothing is sent.";
+const TAKEN = "That question is over: nothing is sent.";
+const TORN = "That question is over, and its reason stands here: nothing is sent.";
+const EARLY = "Your click on an answer came too early: nothing is decided or sent.";
+let unmeant = ""; // why the next Enter sends nothing: what it ends was begun as something else
 let written = 0; // when the first letter of what stands there was written: a command means nothing that came later
 let back = 0; // when the window last got the focus: the click or key that led here was meant for nothing on it
 const away = () => !document.hasFocus() || Date.now() - back < GRACE;
 window.addEventListener("focus", () => { back = Date.now(); look(); });
 const kept = JSON.parse(sessionStorage.getItem("kept") || "{}"); // of this tab, before it was loaded again
 let reasons = kept.reasons || {}, drafts = kept.drafts || {}; // what was written to open questions, and in each session
-let opened = 0, turned = 0, begun = Promise.resolve(); // when one last came into view, and a turn began; once the page listens
+let opened = 0, turned = 0, begun = Promise.resolve(); // when what an Escape means last changed, and a turn began; once the page listens
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
 let turn = 0, decided = {}, wanted = {}; // the newest turn, what was decided in it and what was asked about, by call
 let notes = {}; // the lines that say how calls were decided, until the calls stand above them
@@ -188,7 +190,7 @@ const draw = {
     };
     const looking = setInterval(stands, HELD / 5);
     row.onmousedown = (event) => event.preventDefault(); // who is writing goes on where they are
-    row.onpointerdown = () => { aimed = !away() && stands(); if (row.firstChild.disabled) { hasty = true; missed = Date.now(); age.textContent = "too early: read it, then choose"; arm(); } };
+    row.onpointerdown = () => { aimed = !away() && stands(); if (row.firstChild.disabled) { unmeant = EARLY; missed = Date.now(); age.textContent = "too early: read it, then choose"; arm(); } };
     const strays = (event) => {
       if (event.detail ? aimed && stands() : !away()) return false; // a key presses what has the focus, wherever that is
       missed = Date.now();
@@ -197,7 +199,7 @@ const draw = {
     };
     let shown = Date.now(), waits = 0, sent = null; // the answer that is under way: another one takes its place
     const decide = (choice, how, why) => {
-      hasty = false;
+      unmeant = ""; node.dataset.decided = "yes";
       const given = { session, call: item.call, since: item.since, choice, how, why, seen: (Date.now() - shown) / 1000 };
       if (sent && [sent.choice, sent.why].join() === [choice, why].join()) return null;
       const own = new AbortController(), lost = "Your answer did not arrive; nothing was decided. Choose again.";
@@ -345,10 +347,13 @@ function settle(name, text, why) {
   if (!node) return null;
   delete asks[name];
   titled();
-  if (node.contains(document.activeElement)) went = Date.now();
+  if (node.contains(document.activeElement)) {
+    unmeant = node.dataset.decided ? TAKEN : ELSEWHERE;
+    setTimeout(() => { if (unmeant === TAKEN) unmeant = ""; }, GRACE);
+  }
   const held = node.contains(document.activeElement) || document.activeElement === document.body;
   const reason = node.querySelector("input");
-  if (reason === document.activeElement && why !== reason.value.trim()) torn = reason.value || " "; // its Enter sends nothing
+  if (reason === document.activeElement && reason.value.trim() && why !== reason.value.trim()) unmeant = TORN;
   keep(reason.value, why);
   delete reasons[name + node.dataset.since];
   const note = make("div", "note", node.dataset.name + ": " + (text || "answered"));
@@ -414,7 +419,7 @@ async function open(name) {
   if (told.session !== session) { // what is half written there was not meant for here
     if (session) save();
     if (session || !$("text").value) [$("text").value, written] = drafts[told.session] || ["", 0];
-    torn = ""; hasty = false;
+    unmeant = "";
   }
   session = told.session;
   save();
@@ -525,15 +530,12 @@ $("text").onkeydown = (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
   if (event.repeat) return;
-  const why = torn || Date.now() - went < GRACE ? "That question is over: nothing is sent." : hasty ? "Your click on an answer came too early: nothing is decided or sent." : "";
-  if (why) say(why + " Enter sends what stands here now."); else $("composer").requestSubmit();
-  torn = ""; went = 0; hasty = false;
+  if (unmeant) say(unmeant + " Enter sends what stands here now."); else $("composer").requestSubmit();
+  unmeant = "";
 };
 $("text").oninput = () => {
   if (!$("text").value.trim()) written = 0; else if (!written) written = Date.now();
-  if (!$("text").value.includes(torn.trim())) torn = "";
-  if (!$("text").value) hasty = false;
-  went = 0; // who writes on knows where they are
+  if (!$("text").value || [ELSEWHERE, TAKEN].includes(unmeant)) unmeant = ""; // who writes on knows where they are
   save();
 };
 const stop = (how) => attempt(post("/page/stop", { session, how }, "It was not stopped: that did not arrive."));

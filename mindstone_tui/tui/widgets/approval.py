@@ -12,6 +12,7 @@ import difflib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import ClassVar, Final, Literal
 
 from textual import events, on
@@ -20,6 +21,7 @@ from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
@@ -32,7 +34,8 @@ from mindstone_tui.tui.terminal import KeyAmong
 from mindstone_tui.tui.widgets.base import LineInput, only_plain
 
 _SETTLE: Final = 0.25
-"""Share of that time after the step into it: what comes sooner was typed with that step."""
+"""Share of that time around an answer: what comes sooner after the step in was typed with it, and
+a letter that another one follows sooner was the beginning of a word."""
 _WRITING: Final = 0.5
 """Share of it after a letter of a message: a Tab that comes sooner belongs to those words."""
 _CHAT: Final = 6
@@ -51,6 +54,7 @@ _INSIDE: Final = (
     "Esc back to your message",
 )
 _REASON: Final = "Enter declines with this reason. Esc goes back to the answers."
+_QUICK: Final = "That began like a word: nothing is decided. Enter declines with this reason."
 _EARLY: Final = "Too early: nothing is decided. Read it, then press Tab and one key."
 
 
@@ -104,6 +108,11 @@ class Gate:
         """Step out again."""
         self._entered = None
 
+    @property
+    def alone(self) -> float:
+        """Seconds for which a letter must stay alone to be an answer."""
+        return max(0.0, self._grace * _SETTLE)
+
     def whose(self, at: float, *, answers: bool, printable: bool) -> Whose:
         """Whose a key is while the focus is in here, and whether it is one that answers.
 
@@ -147,6 +156,13 @@ class Decision(Vertical):
         self._clock = clock
         self.gate = Gate(grace)
         self.was_early = False
+        self._letter: events.Key | None = None
+        self._alone: Timer | None = None
+        """A letter that answers unless another one follows, and when that is known."""
+        self._field = 0.0
+        """When the key was pressed that leads to a field, and nothing is written there yet."""
+        self.was_quick = False
+        """A word may have begun with that key: its Enter was not meant for here."""
         self.key, self.seen = "click", 0.0
         """By what a person decided, and for how many seconds it had been in view."""
 
@@ -200,7 +216,8 @@ class Decision(Vertical):
     def _say_how(self, *, more: bool) -> None:
         """Which keys answer, or lead there; which one reads on, where there is more to read."""
         words = (_EARLY,) if self.was_early else _INSIDE if self.has_class("-entered") else _OUTSIDE
-        words = (_REASON,) if any(each.display for each in self.query("#reason")) else words
+        if any(each.display for each in self.query("#reason")):
+            words = (_QUICK if self.was_quick else _REASON,)
         told = [each for each in words if more or "PgDn" not in each]
         self.query_one("#how", Static).update(" · ".join(told))
 
@@ -242,12 +259,9 @@ class Decision(Vertical):
     async def meet(self, event: events.Key | events.Paste) -> Whose:
         """Take a key or a paste that came while the focus is in here, or say whose it is."""
         if not isinstance(self.screen.focused, Button):  # a field for a reason
-            if isinstance(event, KeyAmong) and event.key == "enter":
-                return "nobody"
-            if not isinstance(event, events.Key) or event.key != "escape":
-                return "focused"
-            self.action_back()  # at once: what comes next is no longer written there
-            return "nobody"
+            return self._write(event)
+        if self._letter is not None and (whose := await self._follow(self._letter, event)):
+            return whose
         if isinstance(event, events.Paste):
             return "prompt"
         bound = self.screen.active_bindings.get(event.key)
@@ -261,12 +275,60 @@ class Decision(Vertical):
             return "prompt" if event.is_printable else "nobody"
         at = self._moment(event.time)
         whose = self.gate.whose(at, answers=answers, printable=event.is_printable)
-        if whose == "answer":
-            self.key = event.key
-            await self.run_action(action or f"choose('{self.screen.focused.id}')")
+        if whose == "answer" and "explain" in action:  # decides nothing, and is written on at once
+            self._field, self.was_quick = event.time, False
+            await self._choose(event.key, action)
+        elif whose == "answer" and event.is_printable and self.gate.alone:
+            self._letter = event
+            self._alone = self.set_timer(self.gate.alone, partial(self._choose, event.key, action))
+        elif whose == "answer":
+            await self._choose(event.key, action or f"choose('{self.screen.focused.id}')")
         elif answers:
             self.too_early()
         return whose
+
+    def _write(self, event: events.Key | events.Paste) -> Whose:
+        """Take a key that came while a field for a reason has the focus, or leave it to that."""
+        if not isinstance(event, events.Key):
+            return "focused"
+        if event.key == "escape":
+            self.action_back()  # at once: what comes next is no longer written there
+            return "nobody"
+        if event.key == "enter" and (self.was_quick or isinstance(event, KeyAmong)):
+            self._make_room()
+            self.was_quick = False
+            return "nobody"
+        self.was_quick = self.was_quick or event.time - self._field < self.gate.alone
+        self._field = 0.0
+        return "focused"
+
+    async def _choose(self, key: str, action: str) -> None:
+        """Take a key as an answer."""
+        self.key, self._letter = key, None
+        await self.run_action(action)
+
+    async def _follow(self, letter: events.Key, event: events.Key | events.Paste) -> Whose | None:
+        """Something came right behind a letter: a word is being written, or it is confirmed."""
+        assert self._alone is not None
+        key = event.key if isinstance(event, events.Key) else ""
+        if key == letter.key:  # it is held down
+            self._alone.reset()
+            return "answer"
+        self._alone.stop()
+        if key == "enter" and not isinstance(event, KeyAmong):
+            bound = self.screen.active_bindings[letter.key]
+            await self._choose(letter.key, bound.binding.action)
+            return "answer"
+        if key and not event.is_printable:
+            self._letter = None
+            return None
+        self.too_early()
+        return "prompt"
+
+    def give_back(self) -> events.Key | None:
+        """The letter that was no answer, and is text."""
+        letter, self._letter = self._letter, None
+        return letter
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The focus came in; however it did, it goes back when that is too early."""

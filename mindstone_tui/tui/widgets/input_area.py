@@ -373,6 +373,8 @@ class InputArea(Vertical):
         if self.decision is not None and inside:
             if (whose := await self.decision.meet(event)) == "prompt":
                 self.screen.set_focus(self.prompt)
+                if (letter := self.decision.give_back()) is not None:
+                    self.prompt.type(letter)
                 self._led_out = event.time
                 self.decision.gate.begin_anew(self._host.clock())  # an Escape now means "back"
                 if self.decision.was_early:
