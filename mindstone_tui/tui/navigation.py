@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from mindstone_tui.tui.widgets.base import FoldTitle
 from mindstone_tui.tui.widgets.prompt import TYPED, Prompt, origin_of
 
 if TYPE_CHECKING:
+    from mindstone_tui.core.library.open_questions import OpenQuestion
     from mindstone_tui.tui.app import MindstoneApp
 
 
@@ -255,18 +256,18 @@ class Navigator:
         if chat.input_area.decision is not None:
             chat.input_area.step_in(time.monotonic())
             return
+        waits: Sequence[OpenQuestion] = ()
         if chat.proposals:
             name = chat.proposals[0].proposal
             asked = approval.about_memory(chat.proposals[0])
             words = {True: f"/memory approve {name}", False: f"/memory refuse {name}"}
         else:
-            here = chat.status.session
-            found = await host.library.waiting_in(here) if host.library and here else ()
-            if not found or chat.input_area.decision is not None:
+            waits = await self._waiting()
+            if not waits or chat.input_area.decision is not None:
                 self._app.notify("Nothing that was proposed waits here. /waiting lists the rest.")
                 return
-            asked = found[-1].as_asked(datetime.now(UTC))
-            words = {yes: found[-1].command(yes=yes) for yes in (True, False)}
+            asked = waits[-1].as_asked(datetime.now(UTC))
+            words = {yes: waits[-1].command(yes=yes) for yes in (True, False)}
 
         def decided(choice: str) -> None:
             allowed = put.answer(choice).allowed
@@ -275,8 +276,16 @@ class Navigator:
                 why = f" {put.why}" if put.why and not allowed else ""
                 chat.command(f"{words[allowed]}{why}", how=put.key, seen=put.seen)
 
+        async def still_waits() -> bool:
+            return waits[-1].key in [one.key for one in await self._waiting()]
+
         put = approval.Proposed(asked, grace=host.decision_grace, clock=host.clock)
+        put.still_waits = still_waits if waits else None
         chat.input_area.decide(put, decided)
+
+    async def _waiting(self) -> Sequence[OpenQuestion]:
+        library, here = self._app.host.library, self._chat.status.session
+        return await library.waiting_in(here) if library and here else ()
 
     async def _to_theme(self, argument: str) -> None:
         found = self._app.list_themes()

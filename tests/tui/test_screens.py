@@ -16,6 +16,7 @@ from mindstone_tui.core.entries.store import FileChange, FilesChanged
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.events import Answer
 from mindstone_tui.core.library.model_list import Download
+from mindstone_tui.core.library.open_questions import OpenQuestion
 from mindstone_tui.core.library.profile import SessionFilter
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import AppHost, ModelChoice
@@ -335,6 +336,55 @@ def on_shelf(home: Path, **more: object) -> tuple[AppHost, Shelf]:
     shelf = Shelf(home)
     given = msgspec.structs.replace(around(), library=shelf, **more)
     return given, shelf
+
+
+PLAN = OpenQuestion(
+    session="main",
+    turn=1,
+    kind="plan",
+    call="plan",
+    digest="d1",
+    name="plan",
+    shown="Paint\n1. blue",
+    channel="tui",
+    since="2026-11-18T10:00:00Z",
+)
+
+
+@pytest.mark.parametrize(
+    ("left", "open_"),
+    [
+        ([], False),
+        ([msgspec.structs.replace(PLAN, since="2026-11-18T11:00:00Z")], False),
+        ([PLAN], True),
+    ],
+)
+async def test_a_plan_that_was_refused_on_another_surface_is_not_asked_about_any_more(
+    home: Path, left: list[OpenQuestion], open_: bool
+) -> None:
+    given, shelf = on_shelf(home)
+    shelf.open = [PLAN]
+    app, talk = staged(given=given)
+    async with app.run_test() as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f6")
+        await until(pilot, lambda: isinstance(app.chat.input_area.decision, Proposed))
+        shelf.open = left
+        talk.announce(
+            ev.EntryAppeared(
+                entry="e",
+                seq=9,
+                kind="plan_changed",
+                role="event",
+                channel="web",
+                turn=1,
+                text="No.",
+            )
+        )
+        await settle(pilot, talk)
+        for looking in [one for one in app.workers if one.group == "asked"]:
+            await looking.wait()
+        assert (app.chat.input_area.decision is not None) is open_
 
 
 async def test_the_picker_filters_names_and_searches_what_was_said(home: Path) -> None:

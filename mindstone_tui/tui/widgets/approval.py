@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import ClassVar, Final, Literal
 
@@ -163,6 +163,8 @@ class Decision(Vertical):
         """When the key was pressed that leads to a field, and nothing is written there yet."""
         self.was_quick = False
         """A word may have begun with that key: its Enter was not meant for here."""
+        self.still_waits: Callable[[], Awaitable[bool]] | None = None
+        """Whether nobody decided it on another surface meanwhile, where no event says so."""
         self.key, self.seen = "click", 0.0
         """By what a person decided, and for how many seconds it had been in view."""
 
@@ -319,7 +321,7 @@ class Decision(Vertical):
             bound = self.screen.active_bindings[letter.key]
             await self._choose(letter.key, bound.binding.action)
             return "answer"
-        if key and not event.is_printable:
+        if isinstance(event, events.Key) and not event.is_printable:
             self._letter = None
             return None
         self.too_early()

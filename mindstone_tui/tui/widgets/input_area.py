@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from textual import events, on, work
@@ -188,9 +188,20 @@ class InputArea(Vertical):
         return made
 
     async def show_queue(self, event: ev.AnyEvent) -> None:
-        """Keep up with what waits to be sent."""
+        """Keep up with what waits to be sent, or decided."""
+        from mindstone_tui.core import events as ev  # not for the first picture
+
         await self.waiting.show(event)
         self.prompt.queued = bool(self.waiting.messages)
+        waits = self.decision.still_waits if self.decision is not None else None
+        if self.decision is not None and waits and isinstance(event, ev.EntryAppeared):
+            self._look_again(self.decision, waits)
+
+    @work(group="asked", exclusive=True, exit_on_error=False)
+    async def _look_again(self, shown: Decision, waits: Callable[[], Awaitable[bool]]) -> None:
+        """Ask no longer what was decided on another surface."""
+        if not await waits() and shown is self.decision:
+            self.withdraw(shown)
 
     @on(Prompt.Broken)
     def _clear(self, event: Prompt.Broken) -> None:
