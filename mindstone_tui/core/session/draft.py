@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +21,7 @@ import msgspec
 from mindstone_tui.core import disk, entries, errors, events, patterns, transcript, values
 from mindstone_tui.core.entries.conversation import TurnEnded, TurnStarted, usage_in
 from mindstone_tui.core.library.lease import Lease
-from mindstone_tui.core.text import plural
+from mindstone_tui.core.text import one_line, plural
 
 EVERY: Final = 0.1
 """Seconds between two looks at the file, and between two times that it is written."""
@@ -32,6 +32,12 @@ _LONG: Final = 500_000
 _ANY_CALL: Final = 1 << 30
 _WHOLE: Final = patterns.pattern_of(r"[\s\u0080-\U0010ffff]")
 """Behind one of these, no secret goes on."""
+
+
+_BEHIND: Final = (
+    "“{}” was queued behind the running turn. It is sent after it by the program that has it; "
+    "if that one has ended, it stands in your prompt when you next open this session."
+)
 
 
 class AnswerSoFar(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True):
@@ -217,8 +223,15 @@ class Onlooker:
         self._drafts.settle(turn - 1, _ANY_CALL)
         self.running.set()
 
-    def join(self, history: transcript.History, turn: int) -> None:
-        """A turn may run elsewhere, some of whose answers are in history already."""
+    def join(self, history: transcript.History, turn: int, waits: Mapping[str, str]) -> None:
+        """A turn may run elsewhere, some of whose answers are in history already.
+
+        What waits behind it is somebody else's, or that of a program that has ended: nobody can
+        say which before the turn is over, so it is said that it waits.
+        """
+        for queued in waits.values():
+            told = _BEHIND.format(one_line(queued, 80))
+            self._emit(events.Noticed(message=told, level="info"))
         self.begin(turn)
         for line in history.turn(turn):
             self.hear(line)

@@ -69,8 +69,7 @@ class Session:
         self.on_away: Callable[[inbox.SentMessage | None], None] | None = None
         """Told that the server went away, with the message that had no turn, if there is one; who
         listens takes it on. None where nobody does, and then it is handed back."""
-        self._unsent: dict[str, str] = {}
-        """What a program that stopped had queued."""
+        self._unsent: dict[str, str] = {}  # what a program that stopped had queued
         self._draft = draft.DraftWriter(services.places.draft, services.context.transcript.clean)
         self._others = draft.Onlooker(services.places.draft, self._emit)
         self._onlooker: asyncio.Task[None] | None = None
@@ -371,7 +370,8 @@ class Session:
     def _remind(self, alone: bool) -> None:
         """Hand back what was queued when the program stopped, unless another one still has it."""
         if not alone:
-            self._others.join(self.services.history, self._context.transcript.last_turn)
+            waits = recover.never_sent(self.services.history)
+            self._others.join(self.services.history, self._context.transcript.last_turn, waits)
         self._questions.find(left=alone)
         for queued, text in reversed(self._unsent.items()):  # each goes above what is written
             self._emit(events.MessageWithdrawn(entry=queued, text=text))

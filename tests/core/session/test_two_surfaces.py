@@ -223,6 +223,19 @@ async def test_who_stops_anothers_turn_sees_nothing_begin_that_was_queued_behind
         assert [entry.text for entry in app.entries(UserMessage)] == ["go"]
 
 
+async def test_who_opens_a_session_while_another_turn_runs_is_told_what_waits_behind_it(
+    home: Path, tmp_path: Path
+) -> None:
+    asks = script(tmp_path, calls(("shell", {"command": "touch x"})), {"text": "done"}, loop=True)
+    async with on_stage(home, model=asks, cwd=tmp_path, asks=True, channel="web") as page:
+        page.session.send("go")
+        await page.until(events.ToolAsked)
+        page.session.send("and the mast?")
+        async with on_stage(home, model=asks, cwd=tmp_path, follow=True, channel="tui") as app:
+            told = await app.until(events.Noticed, lambda event: "queued" in event.message)
+            assert told.message.startswith("“and the mast?” was queued behind the running turn.")
+
+
 async def test_a_model_chosen_in_one_surface_answers_in_the_other(
     home: Path, tmp_path: Path
 ) -> None:
