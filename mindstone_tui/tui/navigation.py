@@ -396,7 +396,7 @@ class Navigator:
             writing = clock() - opened  # it means nothing that came while the list was open
             line = f"/rewind before turn {said[name].turn}"
             self._chat.input_area.to_write[line] = said[name].question
-            self._chat.command(line, how="picked in the list", writing=writing)
+            self._chat.command(line, how="picked in the list", seen=writing, writing=writing)
 
         if not said:
             raise UsageError("There is no earlier message to go back to.")

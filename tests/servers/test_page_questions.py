@@ -443,6 +443,21 @@ async def test_a_page_that_is_loaded_again_has_what_was_half_written_in_the_same
     await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
 
 
+async def test_what_stood_half_written_in_a_tab_that_was_closed_goes_on_in_one_other(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        open_page(browser, served)  # beside the first
+        browser.run("document.getElementById('text').focus()")
+        browser.type("half a word")
+        browser.close_tab()
+        for text in ("half a word", ""):
+            open_page(browser, served)
+            assert browser.run(TEXT) == text
+
+    await beside_the_app(home, tmp_path, drive, {"text": "Well."})
+
+
 async def test_a_click_on_a_button_that_does_not_work_yet_leaves_the_cursor_where_it_is(
     home: Path, tmp_path: Path
 ) -> None:

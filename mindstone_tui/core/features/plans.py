@@ -226,7 +226,7 @@ class PlansFeature(Feature):
         line = self._edited or (answer[0] if answer else None)
         if line is not None and not mark:
             read, look = self.context.read_through, "`/plan` shows it."
-            open_questions.check_was_there(line.seq, read, "Another plan came", look)
+            open_questions.check_was_there(line.seq, read, "This plan came", look)
             if verb in ("approve", "edit") and not self._was_shown(line, waits):
                 raise errors.NotAllowed("This plan was not shown here: nothing was decided.", look)
         return self.context.by_hand(line.ts if line is not None else "")

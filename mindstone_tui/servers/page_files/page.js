@@ -20,6 +20,13 @@ const away = () => !document.hasFocus() || Date.now() - back < GRACE;
 window.addEventListener("focus", () => { back = Date.now(); look(); });
 const kept = JSON.parse(sessionStorage.getItem("kept") || "{}"); // of this tab, before it was loaded again
 let reasons = kept.reasons || {}, drafts = kept.drafts || {}; // what was written to open questions, and in each session
+// What stood half-written in a tab that was closed goes on in the next one that shows its session, once.
+const left = () => JSON.parse(localStorage.getItem("left") || "{}");
+function leave(name, draft) {
+  const every = left();
+  if (draft) every[name] = draft; else delete every[name];
+  localStorage.setItem("left", JSON.stringify(every));
+}
 let opened = 0, turned = 0, begun = Promise.resolve(); // when what an Escape means last changed, and a turn began; once the page listens
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
 let turn = 0, decided = {}, wanted = {}; // the newest turn, what was decided in it and what was asked about, by call
@@ -341,7 +348,7 @@ function save() {
   if (session) drafts[session] = [$("text").value, written];
   sessionStorage.setItem("kept", JSON.stringify({ session, reasons, drafts }));
 }
-window.addEventListener("pagehide", save);
+window.addEventListener("pagehide", () => { save(); if (session && $("text").value.trim()) leave(session, drafts[session]); });
 function settle(name, text, why) {
   const node = asks[name];
   if (!node) return null;
@@ -418,7 +425,8 @@ async function open(name) {
   const lost = told.session === session ? talk.querySelectorAll(".lost") : [];
   if (told.session !== session) { // what is half written there was not meant for here
     if (session) save();
-    if (session || !$("text").value) [$("text").value, written] = drafts[told.session] || ["", 0];
+    if (session || !$("text").value) [$("text").value, written] = drafts[told.session]?.[0] ? drafts[told.session] : left()[told.session] || ["", 0];
+    leave(told.session);
     unmeant = "";
   }
   session = told.session;

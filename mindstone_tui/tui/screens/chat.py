@@ -576,7 +576,8 @@ class ChatScreen(TalkScreen):
     async def close(self) -> None:
         """Finish the session."""
         if self.talk is not None:
-            self.parting = []
+            waits = [one.text for one in self.input_area.waiting.messages]
+            self.parting = [f"Queued, and in the prompt at the next start: {one}" for one in waits]
             await self.talk.close()
             if self._following is not None:
                 await self._following.wait()

@@ -73,7 +73,8 @@ class Browser:
         self._context = self._ask("Target.createBrowserContext")["browserContextId"]
 
     def open(self, url: str) -> None:
-        """Open a page and wait until it is loaded."""
+        """Open a page beside those that are open, and wait until it is loaded."""
+        self._session = ""
         blank = self._ask("Target.createTarget", url="about:blank", browserContextId=self._context)
         target = blank["targetId"]
         attached = self._ask("Target.attachToTarget", targetId=target, flatten=True)
@@ -88,6 +89,10 @@ class Browser:
         self._ask("Page.reload")
         while (event := self._pipe.next()).get("method") != "Page.loadEventFired":
             self._note(event)
+
+    def close_tab(self) -> None:
+        """Close the page as a person closes a tab; another one can be opened."""
+        self._ask("Page.close")
 
     def run(self, expression: str) -> Any:
         """What an expression gives in the page."""
