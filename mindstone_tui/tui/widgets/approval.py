@@ -54,7 +54,7 @@ _INSIDE: Final = (
     "Esc back to your message",
 )
 _REASON: Final = "Enter declines with this reason. Esc goes back to the answers."
-_QUICK: Final = "That began like a word: nothing is decided. Enter declines with this reason."
+_QUICK: Final = "That began like a word: not sent. Enter declines with this reason."
 _EARLY: Final = "Too early: nothing is decided. Read it, then press Tab and one key."
 
 
