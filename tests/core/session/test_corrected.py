@@ -305,7 +305,7 @@ async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next_that_e
         return ()
 
     failed = [{"error": "auth"}] * (more + 1)
-    async with on_stage(home, model=script(tmp_path, OK, *failed, OK)) as stage:
+    async with on_stage(home, model=script(tmp_path, OK, *failed, OK, OK)) as stage:
         await stage.say("The API port is 8765.")
         with monkeypatch.context() as patched:
             patched.setattr(RecallFeature, "after_turn", killed)
@@ -317,6 +317,11 @@ async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next_that_e
         await stage.rest()
         (verdict,) = stage.entries(StatementSuperseded)
         assert verdict.words == ("The API port is 8765.",)
+        await stage.say("thanks")
+        await stage.run(f"/rewind turn {2 + more}")
+        await stage.run("/handoff write")
+        shown = (await stage.run("/handoff show"))[1]
+        assert shown.count(f"superseded by line {verdict.by}, line {verdict.statement}]") == 2
 
 
 TWO = "The API port is 8765. The admin is called Rosa. Never push to main."
