@@ -32,6 +32,13 @@ from tests.builders import places_in, transcript_in
 from tests.core.session.stage import Stage, calls, on_stage, script
 
 OK = {"text": "Fine."}
+
+
+async def killed(*_: object) -> tuple[events.AnyEvent, ...]:
+    """What comes of the chores of a turn whose process is gone."""
+    return ()
+
+
 CORRECTION = "No, the deploy host is harbour-2, not harbour-1."
 
 FILL = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod " * 24
@@ -301,9 +308,6 @@ async def test_what_a_recall_judged_counts_for_notes_memories_tasks_and_forks(
 async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next_that_ends_well(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
-    async def killed(*_: object) -> tuple[events.AnyEvent, ...]:
-        return ()
-
     failed = [{"error": "auth"}] * (more + 1)
     async with on_stage(home, model=script(tmp_path, OK, *failed, OK, OK)) as stage:
         await stage.say("The API port is 8765.")
@@ -322,6 +326,24 @@ async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next_that_e
         await stage.run("/handoff write")
         shown = (await stage.run("/handoff show"))[1]
         assert shown.count(f"superseded by line {verdict.by}, line {verdict.statement}]") == 2
+
+
+async def test_a_correction_that_was_rewound_before_it_was_judged_is_judged_once_it_is_back(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, {"error": "auth"}, OK, OK)) as stage:
+        await stage.say("The API port is 8765.")
+        with monkeypatch.context() as patched:
+            patched.setattr(RecallFeature, "after_turn", killed)
+            await stage.say("No, the API port is 8790, not 8765.")
+            await stage.rest()
+        await stage.run("/rewind turn 1")
+        await stage.say("hello")
+        await stage.run("/restore turn 2")
+        await stage.say("go on")
+        await stage.rest()
+        (verdict,) = stage.entries(StatementSuperseded)
+        assert verdict.words == ("The API port is 8765.",)
 
 
 TWO = "The API port is 8765. The admin is called Rosa. Never push to main."
