@@ -66,10 +66,8 @@ def fork_session(
     """
     newest = context.transcript.last_turn
     last = newest if turn is None else turn
-    found = history.turn(last) if last > 0 else []
     gone = rewinds_of(history).of_turn
-    if turn is not None and (rewound := gone(last)) is not None:
-        found = [line for line in found if line.seq < rewound]
+    found = _lines_of(history, last, None if turn is None else gone(last))
     if not found:
         raise NoSuchEntry(
             f"There is no turn {last} to begin from.", f"The newest is turn {newest}."
@@ -110,6 +108,12 @@ def fork_session(
         REAL.sync_folder(child.folder.parent)
     if noted:
         context.window.record(Forked(child=str(child.key), at=found[-1].seq), None)
+
+
+def _lines_of(history: History, turn: int, rewound: int | None) -> list[Line]:
+    """The lines of a turn, up to the one that took it back."""
+    found = history.turn(turn) if turn > 0 else []
+    return [line for line in found if rewound is None or line.seq < rewound]
 
 
 def _folder_of(history: History) -> str:
