@@ -100,6 +100,13 @@ def says_more(text: str, gone: Collection[str]) -> bool:
     return any(one not in known and intent.intent_of(one) != "nothing" for one in said)
 
 
+def left_of(text: str, gone: Collection[str]) -> str:
+    """A text without the sentences that hold no more; as it is where it has none of them."""
+    known, said = {*map(plain, gone)}, sentences.parts_of(text) if gone else ()
+    left = [one for one in said if plain(one) not in known]
+    return text if len(left) == len(said) else " ".join(left)
+
+
 def plain(sentence: str) -> str:
     """A sentence to be compared: in lower case, with one kind of apostrophe."""
     return sentence.replace("’", "'").lower()

@@ -85,6 +85,20 @@ async def test_a_checkpoint_names_the_persons_own_line_as_corrected_and_no_quota
     assert f"it corrects line {said}: The staging API listens on port 8080." in told
 
 
+async def test_a_corrected_sentence_is_no_current_topic(home: Path, tmp_path: Path) -> None:
+    said = "The lamp is green. The door is shut."
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        for words in (said, "Tell me a tale", "Correction: the lamp is blue, not green.", "thanks"):
+            await stage.say(words)
+        for corrected in (True, False):
+            await stage.run("/checkpoint save")
+            for told in ("/checkpoint show", "/task show"):
+                text = (await stage.run(told))[1]
+                assert (said in text) is not corrected
+                assert "The door is shut." in text
+            await stage.run("/rewind turn 2")
+
+
 async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(
     home: Path, tmp_path: Path
 ) -> None:
