@@ -71,14 +71,16 @@ Passages = Sequence[SourceMessage]
 """What was said, in order."""
 
 
-def passages_of(lines: Iterable[Line]) -> tuple[SourceMessage, ...]:
-    """What was said and what tools gave back; bookkeeping and derived entries are no material."""
+def passages_of(
+    lines: Iterable[Line], judged: standings.Standings | None = None
+) -> tuple[SourceMessage, ...]:
+    """What was said and what tools gave back; bookkeeping and derived entries are no material.
+
+    What replaced it is told by the standings of the whole history: a verdict may stand anywhere.
+    """
     read = list(lines)
     done = {action.seq: action for action in actions_of(read)}
-    said = {line.seq for line in read}  # a correction that was taken back is not among them
-    judged = standings.Standings(
-        line for line in read if {*standings.superseded_in(line).values()} <= said
-    )
+    judged = judged or standings.Standings()
 
     def newer(seq: int) -> list[str]:
         parts = judged.corrected_by(seq)

@@ -149,7 +149,7 @@ class CompactionSteps:
                 continue
             rules, permissions = digest.rules_in(old.text)
             material = summaries.Material(
-                passages=extract.passages_of(lines), approvals=permissions, rules=rules, level=level
+                passages=self._passages(lines), approvals=permissions, rules=rules, level=level
             )
             outcome = await summaries.summarise("progressive", material, self.summarizer)
             if isinstance(outcome, summaries.Summary) and outcome.tokens_after < old.tokens_after:
@@ -271,6 +271,9 @@ class CompactionSteps:
         text = summaries.labelled(report.text, extract.passages_of(lines), self.summarizer.nonce())
         return msgspec.structs.replace(report, text=text, tokens_after=self.count(text))
 
+    def _passages(self, lines: Iterable[entries.Line]) -> tuple[extract.SourceMessage, ...]:
+        return extract.passages_of(lines, transcript.standings_of(self.live.history))
+
     def _material(
         self, units: Sequence[Exchange], level: int, staying: Collection[int]
     ) -> summaries.Material:
@@ -287,7 +290,7 @@ class CompactionSteps:
         ]
         permissions = [said for _, group in carried for said in group]
         return summaries.Material(
-            passages=extract.passages_of(sorted(lines, key=lambda line: line.seq)),
+            passages=self._passages(sorted(lines, key=lambda line: line.seq)),
             approvals=tuple(dict.fromkeys((*permissions, *extract.approvals_of(around)))),
             rules=self._newest_rules(said for group, _ in carried for said in group),
             level=level,

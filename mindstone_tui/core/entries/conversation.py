@@ -129,6 +129,7 @@ class AssistantPartial(TextEntry):
     text: str
     model: str = ""
     why: str = ""
+    source_id: str = ""
 
 
 class ToolCalled(TextEntry):

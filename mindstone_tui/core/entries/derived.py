@@ -30,8 +30,11 @@ def replaced_in_words(
 
 
 def with_correction(known: Corrected, by: int, words: tuple[str, ...]) -> Corrected:
-    """The same after one more; of lines that replace the same sentences, the last counts."""
-    return {**{one: old for one, old in known.items() if not {*old} <= {*words}}, by: words}
+    """The same and one more, in whatever order they come; of lines that replace the same sentences,
+    the last counts."""
+    every = sorted({**known, by: words}.items())
+    after = {one: every[at + 1 :] for at, (one, _) in enumerate(every)}
+    return {one: old for one, old in every if not any({*old} <= {*new} for _, new in after[one])}
 
 
 class Replacement(Part, kw_only=True):

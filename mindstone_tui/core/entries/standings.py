@@ -7,7 +7,7 @@ lines give the same standing in every process and every version, and a line that
 refers to keeps the standing it was written with.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, Literal
 
 import msgspec
@@ -196,10 +196,18 @@ class Rewinds:
 
 
 def not_rewound(lines: Iterable[Line]) -> list[Line]:
-    """The lines of a run up to the newest that no rewind took back, in the order they came."""
+    """The lines of a run up to the newest that no rewind took back, in the order they came.
+
+    A verdict goes with the correction that it follows from, whenever it was written.
+    """
     run = list(lines)
     rewinds = Rewinds(run)
-    return [line for line in run if rewinds.of(line) is None] if rewinds else run
+    gone = {line.seq for line in run if rewinds.of(line) is not None} if rewinds else set()
+    return [line for line in run if line.seq not in gone and not _follows(line, gone)]
+
+
+def _follows(line: Line, gone: Collection[int]) -> bool:
+    return isinstance(line.entry, StatementSuperseded) and line.entry.by in gone
 
 
 def superseded_in(line: Line) -> dict[int, int]:

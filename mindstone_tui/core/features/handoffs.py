@@ -22,7 +22,7 @@ from mindstone_tui.core.handoff.resume import changed_since
 from mindstone_tui.core.rules.book import RuleBook
 from mindstone_tui.core.session import features, services
 from mindstone_tui.core.text import as_data, fresh_nonce
-from mindstone_tui.core.transcript.reader import rewinds_of
+from mindstone_tui.core.transcript.reader import rewinds_of, standings_of
 
 _SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
 _LOOKED_BACK: Final = 10_000
@@ -46,14 +46,15 @@ class Handoffs(msgspec.Struct, eq=False):
         environment = self._tasks.environment(lines)
         budget = context.window.call(context.target).room.usable * HANDOFF_SHARE // 100
         with context.transcript.history() as history:
-            rewinds = rewinds_of(history)
-        left = context.files.left_by(lambda turn: rewinds.of_turn(turn) is not None)
+            judged = standings_of(history)
+        left = context.files.left_by(judged.took_back)
 
         def compose(text: str = "") -> handoff.Letter:
             return handoff.compose(
                 checkpoint,
                 lines,
                 environment,
+                judged=judged,
                 written=stamp(self.clock()),
                 trigger=trigger,
                 count=context.count,

@@ -25,7 +25,7 @@ from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate_entry import surface_of
 from mindstone_tui.core.features.rules import RulesFeature, told
-from mindstone_tui.core.language.intent import is_correction
+from mindstone_tui.core.language.intent import is_correction, is_for_a_task
 from mindstone_tui.core.library.open_questions import check_mark, check_was_there, mark_in, mark_of
 from mindstone_tui.core.memory import consolidation, files
 from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, ProposalState, diff
@@ -201,8 +201,9 @@ class MemoryFeature(Feature):
     async def keep(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Keep what was just offered: a rule, a decision, something to remember. Or let it go.
 
-        What is kept stands in every prompt of this session, in your words; a memory is kept for
-        all. What is not kept is not asked about again in the same form.
+        What is kept stands in every prompt of this session, in your words, or until the task is
+        done for which it was said; a memory is kept for all. What is not kept is not asked about
+        again in the same form.
         """
         word, _, rest = argument.partition(" ")
         keep, (mark, why) = word in ("", "yes"), mark_in(rest)
@@ -216,12 +217,13 @@ class MemoryFeature(Feature):
             yield CommandPrinted(command="keep", text=f"{said}: {words}")
             return
         offer = self.offers.answer(offered, keep=keep, why=why)
-        if keep and offer.of_kind == "rule":
+        if keep and _is_session_rule(offer):
             words = " ".join(offer.text.split())
             rule = self.session.features.get(RulesFeature).set_rule(words, "session", offer.source)
             yield told(rule)
             return
-        said = "Kept, in every prompt of this session" if keep else "Not kept"
+        until = "until this task is done" if is_for_a_task(offer.text) else "of this session"
+        said = f"Kept, in every prompt {until}" if keep else "Not kept"
         yield CommandPrinted(command="keep", text=f"{said}: {offer.text}")
 
     def _shown(self) -> int | None:
@@ -467,7 +469,7 @@ class Offers:
         not_kept = "" if keep else words
         answered = derived.OfferAnswered(offer=seq, keep=keep, words=not_kept, why=why, **hand)
         self._record(seq, answered, self._context.transcript.last_turn)
-        if keep and entry.of_kind != "rule":
+        if keep and not _is_session_rule(entry):
             filed = "decisions" if entry.of_kind == "decision" else "constraints"
             note = derived.NoteTaken(category=filed, text=words, importance="high", by="person")
             self._memories.keep_note(note)
@@ -477,6 +479,11 @@ class Offers:
         self._context.window.record(answered, turn)
         self._memories.past.forget((), everything=True)
         self.made[seq] = msgspec.structs.replace(self.made[seq], keep=answered.keep)
+
+
+def _is_session_rule(offer: derived.StandingInstructionOffered) -> bool:
+    """Whether what is kept binds the session; what was said for a task is a note that ends so."""
+    return offer.of_kind == "rule" and not is_for_a_task(offer.text)
 
 
 def _said_before(fold: Fold, words: str, asked: int) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from mindstone_tui.core import entries, errors, patterns, tokens
 from mindstone_tui.core.agent.context import vacancy_beside
-from mindstone_tui.core.entries import conversation, derived, standings
+from mindstone_tui.core.entries import conversation, derived, standings, window
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.recall import inject, passages, ranking
@@ -37,7 +37,8 @@ _SHOWN: Final = 8
 _READ_FOR_VERDICTS: Final = 2_000
 """The newest lines, among which a verdict may not be written down yet."""
 _CUT_SHORT: Final = 8
-"""Turns in a row that were cut short, whose corrections are judged with the one after them."""
+"""Turns in a row that were cut short, whose corrections are judged with the one after them; those
+of turns that were given back there are, too."""
 _SOURCE: Final = patterns.pattern_of(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
 """A line's id or a file's name, and whose it is."""
 
@@ -147,10 +148,15 @@ class RecallFeature(Feature):
         newest = lines[0].turn if lines else 0
         for number in range(newest - 1, max(newest - _CUT_SHORT - 1, 0), -1):
             before = history.turn(number)
+            changes = (one.entry for one in before if isinstance(one.entry, window.Restored))
+            again = {turn for change in changes for turn in change.turns if rewinds.gave_back(turn)}
             ends = (one.entry for one in before if isinstance(one.entry, conversation.TurnEnded))
-            if all(ended.ending == "done" for ended in ends):
+            ended = all(end.ending == "done" for end in ends)
+            told = [one for turn in sorted(again) for one in history.turn(turn)]
+            told += () if ended else before
+            lines = [*(history.whole(one) for one in told if rewinds.of(one) is None), *lines]
+            if ended:
                 break
-            lines = [*(history.whole(one) for one in before if rewinds.of(one) is None), *lines]
         known = {by for _, by in recalled - recorded}
         corrected = await asyncio.to_thread(recall.corrected_in, lines, known)
         return recall.verdicts(recorded, recalled, corrected)

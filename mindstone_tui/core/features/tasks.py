@@ -42,6 +42,7 @@ from mindstone_tui.core.rules.book import RuleBook
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
+from mindstone_tui.core.transcript import standings_of
 
 TASK: Final = "task"
 """The section of the prompt's head that states the task."""
@@ -346,7 +347,8 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
             read = reader(history)
             spans = self._context.window.fold.state.spans
             lines = [line for span in spans for line in read(span.first, span.last)]
-        outcome = await summarise("notes", Material(passages=passages_of(lines)), summarizer)
+            said = passages_of(lines, standings_of(history))
+        outcome = await summarise("notes", Material(passages=said), summarizer)
         if not isinstance(outcome, Summary):
             raise ContinuityError(f"No notes were made: {outcome.why}.", "Say more first.")
         turn = self._context.transcript.last_turn

@@ -316,7 +316,8 @@ class _Work:
                     for one in state.learnings
                     if one.seq != seq or (part and replacement.says_more(one.text, part))
                 )
-                self._state = msgspec.structs.replace(state, learnings=left)
+                goal = replacement.left_of(state.goal, words if state.goal_turn else ())
+                self._state = msgspec.structs.replace(state, learnings=left, goal=goal)
             case derived.OfferAnswered(keep=False, words=words):
                 self._not_kept(words)
             case derived.MemoryDecided(decision="refused" | "undone", words=words):

@@ -15,10 +15,11 @@ from mindstone_tui.core import errors, patterns
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.digest import outcomes_in
-from mindstone_tui.core.context.extract import SourceMessage, approvals_of, passages_of
+from mindstone_tui.core.context.extract import Passages, SourceMessage, approvals_of, passages_of
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part, Span, derived, provenance
 from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, digest
 from mindstone_tui.core.handoff.environment import (
     Environment,
@@ -93,6 +94,7 @@ def compose(
     lines: Sequence[Line],
     environment: Environment,
     *,
+    judged: Standings | None = None,
     written: str,
     trigger: str,
     count: Count,
@@ -103,12 +105,13 @@ def compose(
 ) -> Letter:
     """A handoff from the state of the task and the newest lines, the last of which is its head.
 
-    `left` says which files are still as turns left them that the window no longer has.
+    `judged` is what counts of the whole history; `left` says which files are still as turns left
+    them that the window no longer has.
     """
     if not lines:
         raise errors.ContinuityError("There is nothing to hand over yet.", "Say something first.")
     body = ""
-    source = _Source(lines, left)
+    source = _Source(passages_of(lines, judged), lines, left)
     for extent in _EXTENTS:
         parts = _parts(checkpoint, source, environment, extent)
         body = "\n\n".join(f"## {title}\n" + "\n".join(items) for title, items in parts if items)
@@ -131,9 +134,9 @@ def compose(
 class _Source:
     """The lines as a handoff reads them, once for every extent that is tried."""
 
-    def __init__(self, lines: Sequence[Line], left: str) -> None:
+    def __init__(self, passages: Passages, lines: Sequence[Line], left: str) -> None:
         self.left = [f"- {left}"] if left else []
-        self.passages = passages_of(lines)
+        self.passages = passages
         self.imported = [one.seq for one in self.passages if one.imported]
         self.talk = [one for one in self.passages if one.speaker != "tool" and one.words.strip()]
         said = [one for one in self.talk if one.speaker == "user"]

@@ -89,7 +89,8 @@ def take_over_newest(places: SessionPlaces, history: transcript.History, count: 
         history.whole(one) for one in history.read(letter.covers.last + 1) if isinstance(one, Line)
     ]
     used = {one.entry.sha256 for one in since if isinstance(one.entry, HandoffReplayed)}
-    return take_over(letter, standings.not_rewound(since), count, replayed=used)
+    judged = transcript.standings_of(history)
+    return take_over(letter, standings.not_rewound(since), count, judged=judged, replayed=used)
 
 
 def take_over(
@@ -97,6 +98,7 @@ def take_over(
     since: Sequence[Line],
     count: Count,
     *,
+    judged: standings.Standings | None = None,
     replayed: Collection[str] = (),
     nonce: str = "",
 ) -> TakenOver:
@@ -109,7 +111,7 @@ def take_over(
     written = {line.entry.sha256 for line in since if isinstance(line.entry, HandoffWritten)}
     if written - {letter.sha256}:
         raise handoff.refused("stale", "a newer one was written")
-    later = passages_of(since)
+    later = passages_of(since, judged)
     if len(later) > handoff.TAIL_MESSAGES:
         why = f"{len(later)} messages were written since, more than it can be carried on with"
         raise handoff.refused("stale", why)

@@ -24,7 +24,15 @@ from mindstone_tui.core import errors, paths, patterns, text
 from mindstone_tui.core.entries.store import Imported, SessionDescribed, Skipped
 from mindstone_tui.core.interchange import formats, read_bytes
 from mindstone_tui.core.interchange.describe import NO_TRUST, Description, Trust
-from mindstone_tui.core.interchange.formats.base import Aside, Began, Broken, Gave, Record, Said
+from mindstone_tui.core.interchange.formats.base import (
+    Aside,
+    Began,
+    Broken,
+    Gave,
+    Record,
+    Said,
+    Stopped,
+)
 from mindstone_tui.core.interchange.formats.openhands import EVENT_FILE
 from mindstone_tui.core.interchange.steps import Assembler
 from mindstone_tui.core.interchange.write_entries import ImportedBefore, Index, Writer
@@ -255,6 +263,9 @@ def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -
             steps = assembler.give(record)
         case Began():
             steps = assembler.close()
+        case Stopped(ending=ending):
+            assembler.stop(ending)
+            return
         case _:
             tally.note(record)
             return

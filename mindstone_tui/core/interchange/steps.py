@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries.conversation import TurnEnding
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Gave, Said
 
 _MOST_OPEN: Final = 64
@@ -34,11 +35,8 @@ class WriteStep(msgspec.Struct, frozen=True):
     answered: tuple[AnsweredCall, ...] = ()
     opens: bool = False
     """The first of its exchange."""
-
-    @property
-    def cut_short(self) -> bool:
-        """Whether a call never got its result."""
-        return any(each.result.status == "interrupted" for each in self.answered)
+    ending: TurnEnding = "done"
+    """How the exchange ends, as far as this tells: a call may never have got its result."""
 
 
 class _Open:
@@ -47,6 +45,7 @@ class _Open:
     def __init__(self, said: Said, *, opens: bool) -> None:
         self.said = msgspec.structs.replace(said, calls=())
         self.opens = opens
+        self.ending: TurnEnding = "done"
         self.calls: dict[str, ToolCall] = {}
         self.pending: dict[str, None] = {}
         self.results: dict[str, Gave] = {}
@@ -85,7 +84,8 @@ class _Open:
             if name in self.results
         )
         said = msgspec.structs.replace(self.said, calls=tuple(self.calls.values()))
-        return WriteStep(said, answered, self.opens)
+        lost = any(each.result.status == "interrupted" for each in answered)
+        return WriteStep(said, answered, self.opens, "interrupted" if lost else self.ending)
 
     def closed(self) -> WriteStep:
         """The message with a result for every call; those that never came say so."""
@@ -132,6 +132,11 @@ class Assembler(msgspec.Struct, eq=False):
         last = self._steps[-1]
         last.ask((ToolCall(id=call, name=gave.name or "tool", arguments="{}"),))
         last.answer(msgspec.structs.replace(gave, call=next(reversed(last.calls))))
+
+    def stop(self, ending: TurnEnding) -> None:
+        """The exchange did not come to its end."""
+        if self._steps:
+            self._steps[-1].ending = ending
 
     def close(self) -> Iterator[WriteStep]:
         """The exchange is over; calls without a result are marked as interrupted."""
@@ -187,6 +192,7 @@ def joined_pieces(first: Said, more: Said) -> Said:
         model=first.model or more.model,
         id=first.id or more.id,
         finish=more.finish,
+        cut_off=more.cut_off,
     )
 
 

@@ -15,10 +15,12 @@ import msgspec
 from mindstone_tui.core.entries import IMPORTED, Draft, Entry, Line
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
+    AssistantPartial,
     Thinking,
     ToolCalled,
     ToolReturned,
     TurnEnded,
+    TurnEnding,
     TurnStarted,
     UserMessage,
 )
@@ -27,7 +29,7 @@ from mindstone_tui.core.interchange import pictures, steps
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Said
 from mindstone_tui.core.transcript import Transcript, blackened_in, encode, reader
 
-Message = UserMessage | AssistantMessage | ToolReturned
+Message = UserMessage | AssistantMessage | AssistantPartial | ToolReturned
 """What an import brings; everything else around it is bookkeeping."""
 
 
@@ -76,7 +78,8 @@ def name_of(entry: Message, ts: str, shown: Callable[[str], str] = str) -> str:
     """What a message is known by; `shown` is what becomes of a text on its way to disk."""
     source = shown(entry.source_id)
     call = shown(entry.call) if isinstance(entry, ToolReturned) else ""
-    return "\x00".join((entry.kind, source, "" if source else ts, call, shown(entry.text)))
+    kind = "assistant_message" if isinstance(entry, AssistantPartial) else entry.kind
+    return "\x00".join((kind, source, "" if source else ts, call, shown(entry.text)))
 
 
 def _hash(name: str, occurrence: int) -> int:
@@ -115,7 +118,8 @@ class Writer(msgspec.Struct, dict=True, eq=False):
     _ts: str = ""
     _touched: bool = False
     """Whether this import wrote something in the open turn."""
-    _cut_short: bool = False
+    _ending: TurnEnding = "done"
+    """Of the exchange that was read last."""
 
     def __post_init__(self) -> None:
         self._turn = self._transcript.last_turn
@@ -133,6 +137,7 @@ class Writer(msgspec.Struct, dict=True, eq=False):
         is_new = self._is_new(message, step.said.ts, counts=not step.said.stands_in)
         fresh = [each for each in step.answered if self._is_new(_returned(each), each.result.ts)]
         if not is_new and not fresh:
+            self._note_ending(step)
             return
         self._ts = step.said.ts or self._ts
         if is_new and step.opens and not self._before.nothing_said:
@@ -149,21 +154,25 @@ class Writer(msgspec.Struct, dict=True, eq=False):
             self._put(again, step.said.ts)
         for each in fresh:
             self._put_answered(each)
-        self._cut_short = self._cut_short or step.cut_short
+        self._note_ending(step)
         if len(self._batch) >= _LARGEST_BATCH or self._batch_text >= _BATCH_TEXT:
             self.pause()
+
+    def _note_ending(self, step: steps.WriteStep) -> None:
+        if step.opens or step.ending != "done":
+            self._ending = step.ending
 
     def end_turn(self) -> None:
         """Close the open turn, if there is one."""
         if not (self._touched or self._before.open_turn):
             return
         for call, name in self._before.pending.items():
-            self._cut_short = True
+            self._ending = "interrupted"
             lost = ToolReturned(call=call, name=name, text=NO_RESULT, status="interrupted")
             self._put(lost, self._ts)
-        self._put(TurnEnded(ending="interrupted" if self._cut_short else "done"), self._ts)
+        self._put(TurnEnded(ending=self._ending), self._ts)
         self._before.close()
-        self._touched = self._cut_short = False
+        self._touched, self._ending = False, "done"
         if len(self._batch) >= _BATCH:
             self.pause()
 
@@ -303,7 +312,7 @@ class ImportedBefore:
                     self.unrecorded = 0
                 case SessionDescribed() as described:
                     self.described = described
-                case UserMessage() as message:
+                case UserMessage() | AssistantPartial() as message:
                     self._remember(message, line.ts)
                 case AssistantMessage() as message:
                     self._remember(message, line.ts)
@@ -325,9 +334,11 @@ class ImportedBefore:
             self.seen.take(name_of(message, ""), once=False)
 
 
-def _message_of(said: Said) -> UserMessage | AssistantMessage:
+def _message_of(said: Said) -> UserMessage | AssistantMessage | AssistantPartial:
     if said.role == "user":
         return UserMessage(text=said.text, name=said.name, source_id=said.id)
+    if said.cut_off and not said.calls:
+        return AssistantPartial(text=said.text, model=said.model, source_id=said.id)
     return AssistantMessage(
         text=said.text,
         model=said.model,

@@ -8,6 +8,7 @@ beside it: invoice 18 and 19, staging and production, yesterday's run and today'
 is only asked, proposed, quoted or added. Where none of this tells, the answer is no.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise, product
@@ -53,6 +54,9 @@ _NO_MORE: Final = pattern_of(r"\b(?:any ?more|any longer|no longer|these days|us
 _CHANGES: Final = pattern_beside(__file__, "changes")
 _DENIES: Final = pattern_beside(__file__, "denies")
 _DENIED: Final = tuple(pattern_beside(__file__, name) for name in ("denied", "left behind"))
+_ANOTHER: Final = pattern_of(
+    r"\b([a-z]+) (\d[\w.-]*,? (?:and |but )?(?:not|instead of|rather than) )(\d)"
+)
 _OF_NO_USE: Final = pattern_beside(__file__, "of no use")
 
 
@@ -100,6 +104,13 @@ def says_more(text: str, gone: Collection[str]) -> bool:
     return any(one not in known and intent.intent_of(one) != "nothing" for one in said)
 
 
+def left_of(text: str, gone: Collection[str]) -> str:
+    """A text without the sentences that hold no more; as it is where it has none of them."""
+    known, said = {*map(plain, gone)}, sentences.parts_of(text) if gone else ()
+    left = [one for one in said if plain(one) not in known]
+    return text if len(left) == len(said) else " ".join(left)
+
+
 def plain(sentence: str) -> str:
     """A sentence to be compared: in lower case, with one kind of apostrophe."""
     return sentence.replace("’", "'").lower()
@@ -141,7 +152,13 @@ def _stated(text: str) -> Iterator[tuple[str, str]]:
     """What a text states, as it was said and to be compared; questions state nothing."""
     for part in sentences.parts_of(text[:_READ]):
         if not part.rstrip(" )\"'’!.").endswith(("?", "？", "؟")):
-            yield part, plain(part)
+            yield part, _ANOTHER.sub(_numbered_alike, plain(part))
+
+
+def _numbered_alike(found: re.Match[str]) -> str:
+    """ "Room 14, not 12" speaks of room 12."""
+    named = found[1] if found[1].removesuffix("s") in english("numbered") else ""
+    return f"{found[1]} {found[2]}{named and f'{named} '}{found[3]}"
 
 
 def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bool:

@@ -14,6 +14,7 @@ from typing import Final
 
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.errors import ContinuityError, MindstoneError, RecallError
 from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
@@ -28,7 +29,7 @@ from mindstone_tui.core.recall.index import Asked, SearchResult
 from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
 from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce
 from mindstone_tui.core.tokens import rough_count
-from mindstone_tui.core.transcript import History
+from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.core.transcript.encode import Clean, timestamp
 
 _NEWEST_LINES: Final = 4_000
@@ -148,7 +149,8 @@ def hand_over(home: Places, key: SessionKey, folder: Path, clean: Clean, trigger
         with transcript.history() as history:
             first = max(history.head.seq - _NEWEST_LINES, 0)
             state = checkpoint_store.task_state(own, history, since=first)
-            lines = [history.whole(line) for line in history.read(first) if isinstance(line, Line)]
+            read = [history.whole(line) for line in history.read(first) if isinstance(line, Line)]
+            judged, lines = standings_of(history), not_rewound(read)
         environment = observe(folder, [each.path for each in files_touched(lines)])
         now = timestamp(datetime.now(UTC))
         with contextlib.suppress(ContinuityError):
@@ -162,7 +164,13 @@ def hand_over(home: Places, key: SessionKey, folder: Path, clean: Clean, trigger
             )
             transcript.append(saved.entry)
         letter = handoff.compose(
-            state.checkpoint, lines, environment, written=now, trigger=trigger, count=rough_count
+            state.checkpoint,
+            lines,
+            environment,
+            judged=judged,
+            written=now,
+            trigger=trigger,
+            count=rough_count,
         )
         transcript.append(handoff_store.write(own, letter))
 

@@ -12,6 +12,7 @@ import msgspec
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
@@ -105,7 +106,7 @@ class WorkDone:
                 each,
                 error=self._marked(each.error),
                 steps=tuple(map(self._marked, each.steps)),
-                folder=self._folder(each.error.session),
+                folder=self._folder(each.error.session, each.error.seq),
             )
             for each in self._ask(ask)[:count]
         ]
@@ -118,7 +119,9 @@ class WorkDone:
     def how(self, program: str, count: int) -> list[Invocation]:
         """The invocations of a program that worked here, the newest first."""
         return [
-            Invocation(last=self._marked(act), times=times, folder=self._folder(act.session))
+            Invocation(
+                last=self._marked(act), times=times, folder=self._folder(act.session, act.seq)
+            )
             for act, times in self._ask(lambda done: done.worked(program, count))
         ]
 
@@ -158,7 +161,7 @@ class WorkDone:
                 said=said.get(place),
                 files=files[place],
                 touched=place in touched,
-                folder=self._folder(place[0]),
+                folder=self._folder(place[0], (touched.get(place) or said[place]).seq),
                 rewound=touched[place].rewound if place in touched else 0,
                 forks=touched[place].forks if place in touched else (),
                 imported=touched[place].imported if place in touched else "",
@@ -187,8 +190,15 @@ class WorkDone:
                 )
         return act
 
-    def _folder(self, session: str) -> str:
-        profile = profiles.stored_profile(self._home.session(SessionKey.parse(session)))
+    def _folder(self, session: str, seq: int) -> str:
+        """Where it was done; what another program did was done where its file says, if it does."""
+        places = self._home.session(SessionKey.parse(session))
+        with contextlib.suppress(MindstoneError), History(places) as history:
+            if is_imported(history.line(seq)):
+                told = history.newest(("session_described",), history.head.seq + 1)
+                about = (line.entry for line in told if isinstance(line.entry, SessionDescribed))
+                return next((entry.folder for entry in about), "")
+        profile = profiles.stored_profile(places)
         return profile.folder if profile is not None else ""
 
 

@@ -9,7 +9,7 @@ about it at all is decided before anything is quoted. Everything here is pure.
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -104,10 +104,14 @@ def brief(text: str, longest: int) -> str:
     return shortened(" ".join(text.split()), longest)
 
 
-def source(passage: passages.Passage, *, dated: bool = True) -> str:
-    """Where it stands: its day and its line, with a mark if another program heard it."""
+def source(passage: passages.Passage, *, dated: bool = True, here: str = "") -> str:
+    """Where it stands: its day and its line, with a mark if another program heard it.
+
+    A line of another session than the one that asks `here` is told with that.
+    """
     day = passages.spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
     line = f"line {passage.seq}{_MARK * passage.imported}"
+    line += f" of {passage.session}" if here not in ("", passage.session) else ""
     return f"({day}, {line})" if day else f"({line})"
 
 
@@ -307,7 +311,9 @@ class Extract(msgspec.Struct, frozen=True):
     """Whether it answers; else it only comes nearest to what was asked about."""
 
 
-def answer(question: str, found: SearchResult, near: Near, rarity: Mapping[str, float]) -> Extract:
+def answer(
+    question: str, found: SearchResult, near: Near, rarity: Mapping[str, float], here: str = ""
+) -> Extract:
     """The sentence that answers; where none surely does, the one that comes near."""
     others = found.judged.reason == speak.ABOUT_OTHERS
     wanted = Wanted(question, rarity, 1.0 if others else found.judged.strength)
@@ -322,15 +328,26 @@ def answer(question: str, found: SearchResult, near: Near, rarity: Mapping[str, 
     holding = [one for one in ranked if wanted.before or not one.replaced_by]
     if not holding:
         return Extract(sure=False)
-    best = _in_force(wanted, holding)
+    best, tell = _in_force(wanted, holding), partial(phrase, here=here)
     if wanted.doubts(best):
         nearest = max(holding, key=lambda one: (not asks(one.text), one.own, one.worth))
         close = nearest.own >= _NEAR and not asks(nearest.text)
-        return Extract(phrase(nearest.said, nearest.text) if close else "", sure=False)
-    lines = [phrase(best.said, best.text, dated=wanted.when)]
-    if other := _rival(wanted, best, ranked):
-        lines.append(f"{_relation(wanted, best, other)}: {phrase(other.said, other.text)}")
+        return Extract(tell(nearest.said, nearest.text) if close else "", sure=False)
+    lines = [tell(best.said, best.text, dated=wanted.when)]
+    if wanted.before and (now := _holds_instead(best, ranked)):
+        lines.append(f"Now: {tell(now.said, now.text)}")
+    elif other := _rival(wanted, best, ranked):
+        lines.append(f"{_relation(wanted, best, other)}: {tell(other.said, other.text)}")
     return Extract("\n".join(lines))
+
+
+def _holds_instead(best: SpokenSentence, ranked: Sequence[SpokenSentence]) -> SpokenSentence | None:
+    """What is so now, however often it was replaced since; None if that is not among the found."""
+    found = {one.seq: one for one in reversed(ranked)}
+    now: SpokenSentence | None = best
+    while now is not None and now.replaced_by > now.seq:
+        now = found.get(now.replaced_by)
+    return None if now is best or now is None or now.replaced_by else now
 
 
 def _rival(
@@ -350,14 +367,15 @@ def _rival(
     return other if close else None
 
 
-def phrase(said: Remark, sentence: str, *, dated: bool = False) -> str:
+def phrase(said: Remark, sentence: str, *, dated: bool = False, here: str = "") -> str:
     """Who said it, as much of it as a line takes, and where it stands."""
     passage = said.passage
     text = _with_neighbours(_alike(passage, sentence), sentence)
     if said.last and _PRONOUN.match(sentence):
         text += f" (after “{brief(said.last, 70)}”)"
     day = passages.spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
-    return f"{day}{': ' if day else ''}{who(passage)}{text} {source(passage, dated=not day)}"
+    place = source(passage, dated=not day, here=here)
+    return f"{day}{': ' if day else ''}{who(passage)}{text} {place}"
 
 
 def _alike(passage: passages.Passage, sentence: str) -> str:
@@ -386,10 +404,9 @@ def _relation(wanted: Wanted, best: SpokenSentence, other: SpokenSentence) -> st
     same = wanted.shape in _VALUES or not _units(best.text).isdisjoint(_units(other.text))
     values = set(_VALUE.findall(other.text))
     differs = bool(values) and values.isdisjoint(_VALUE.findall(best.text)[:1])
-    if wanted.before:
-        return "Now" if best.replaced_by == other.seq and not other.replaced_by else "Also"
-    older = other.seq < best.seq and replaces(best.text, other.text)
-    return "Before" if other.replaced_by or (older and same and differs) else "Also"
+    older = not wanted.before and other.seq < best.seq and replaces(best.text, other.text)
+    replaced = other.replaced_by and not wanted.before
+    return "Before" if replaced or (older and same and differs) else "Also"
 
 
 def _around(found: SearchResult, near: Near) -> list[Remark]:

@@ -62,6 +62,7 @@ class Continuing:
                 self._state,
                 self._window_lines(),
                 Environment(),
+                judged=standings.Standings(self._sketch.lines),
                 written=self._sketch.lines[-1].ts,
                 trigger="window",
                 count=self._count,
@@ -84,7 +85,12 @@ class Continuing:
         used = {one.entry.sha256 for one in since if isinstance(one.entry, derived.HandoffReplayed)}
         try:
             taken = handoff_store.take_over(
-                self._letter, since, self._count, replayed=used, nonce=self._letter.sha256[:16]
+                self._letter,
+                since,
+                self._count,
+                judged=standings.Standings(self._sketch.lines),
+                replayed=used,
+                nonce=self._letter.sha256[:16],
             )
         except errors.ContinuityError as error:
             return cascade.Effect(held=False, why=error.what)

@@ -66,7 +66,8 @@ def fork_session(
     """
     newest = context.transcript.last_turn
     last = newest if turn is None else turn
-    found = history.turn(last) if last > 0 else []
+    gone = rewinds_of(history).of_turn
+    found = _lines_of(history, last, None if turn is None else gone(last))
     if not found:
         raise NoSuchEntry(
             f"There is no turn {last} to begin from.", f"The newest is turn {newest}."
@@ -75,7 +76,7 @@ def fork_session(
     if turn is None:  # as it is now: the newest turn itself may have been rewound
         lines, outside = list(now.lines.values()), now.state.outside
     else:
-        lines, outside = _window_after(history, now, last, room=context.report().usable)
+        lines, outside = _window_after(history, now, found, room=context.report().usable)
     point = conversation.ForkPoint(
         session=found[-1].session, seq=found[-1].seq, hash=found[-1].hash
     )
@@ -97,7 +98,6 @@ def fork_session(
         taken += tuple(_files_put_back(history, lines, point.seq))
         every = _with_verdicts(history, sorted(taken, key=lambda line: line.seq))
         shown = {line.turn for line in lines}
-        gone = rewinds_of(history).of_turn
         left = context.files.left_by(lambda n: n > last or (n not in shown and gone(n) is not None))
         model = _same_model(context, forked.channel, outside, shown, left)
         forked.append_all([model, *_copies(every)])
@@ -108,6 +108,12 @@ def fork_session(
         REAL.sync_folder(child.folder.parent)
     if noted:
         context.window.record(Forked(child=str(child.key), at=found[-1].seq), None)
+
+
+def _lines_of(history: History, turn: int, rewound: int | None) -> list[Line]:
+    """The lines of a turn, up to the one that took it back."""
+    found = history.turn(turn) if turn > 0 else []
+    return [line for line in found if rewound is None or line.seq < rewound]
 
 
 def _folder_of(history: History) -> str:
@@ -328,28 +334,30 @@ def _is_a_no(line: Line) -> bool:
 
 
 def _window_after(
-    history: History, now: Fold, turn: int, *, room: int
+    history: History, now: Fold, found: Sequence[Line], *, room: int
 ) -> tuple[list[Line], Outside]:
-    """The window at the end of a turn: what is left of it now, or else as it stood then."""
+    """The window after the lines of a turn: what is left of it now, or else as it stood then."""
+    turn = found[-1].turn
     if any(line.turn == turn for line in now.lines.values()):
         return [line for line in now.lines.values() if line.turn <= turn], now.state.outside
     plans = plans_of_turn(history, turn)
     if not plans:
-        return _back_from(history, turn, room)
+        return _back_from(history, found[-1], room)
     fold = fold_at(history, plans[-1])
-    for line in history.turn(turn):
+    for line in found:
         if line.seq > fold.head:
             fold.add(history.whole(line))
     return list(fold.lines.values()), fold.state.outside
 
 
-def _back_from(history: History, turn: int, room: int) -> tuple[list[Line], Outside]:
-    """Whole exchanges up to a turn for which no window was ever planned, as many as fit."""
+def _back_from(history: History, last: Line, room: int) -> tuple[list[Line], Outside]:
+    """Whole exchanges up to a line whose turn never had a window planned, as many as fit."""
     fold = Fold(reader(history))
     taken: list[Line] = []
     left = tokens = 0
-    for number in range(turn, 0, -1):
-        exchange = [history.whole(line) for line in history.turn(number)]
+    for number in range(last.turn, 0, -1):
+        found = (line for line in history.turn(number) if line.seq <= last.seq)
+        exchange = [history.whole(line) for line in found]
         messages = [message for line in exchange if (message := said(line)) is not None]
         size = sum(rough_count(message.text) for message in messages)
         room -= size

@@ -284,7 +284,8 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         allowed = Filter(exclude=exclude, without=DERIVED)
         answers = self._answers(question, inject.CONSIDERED, self._settings.scope, allowed, ())
         near = partial(self._near, exclude)
-        return extracts.answer(question, best_of(*answers, k=inject.CONSIDERED), near, rarity)
+        found = best_of(*answers, k=inject.CONSIDERED)
+        return extracts.answer(question, found, near, rarity, str(self._places.key))
 
     def _near(self, exclude: frozenset[int], passage: Passage) -> Sequence[Passage]:
         """A message with those around it; what only says what is done next is none."""

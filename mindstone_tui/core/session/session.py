@@ -150,11 +150,9 @@ class Session:
         if untaken := self.not_taken(shown):
             self._emit(events.Noticed(message=untaken, level="warning"))
         said = inbox.SentMessage(attached.text, shown, "", tuple(before), matched, added)
-        if self._inbox.idle.is_set():
-            self._inbox.put(said)
-            return
-        said = self._out.queue(said)
-        if steer and self._in_turn:
+        idle = self._inbox.idle.is_set()
+        said = said if idle else self._out.queue(said)
+        if steer and self._in_turn and not idle:
             self._context.steering.append(said.message)
         else:
             self._inbox.put(said)
@@ -194,6 +192,8 @@ class Session:
             if self._turn:
                 self._emit(events.Noticed(message=inbox.AFTER_THE_TURN.format(line)))
         else:
+            if recover.open_turn(self._context, self.services.history):
+                self._take_over("not yet")  # its program may be gone: what it left is told, too
             looking = asyncio.create_task(self._run_command(asked), name=command.name)
             self._read_only_tasks.add(looking)
             looking.add_done_callback(lambda task: self._read_only_done(task, line))

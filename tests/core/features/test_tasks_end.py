@@ -85,11 +85,18 @@ async def test_a_finished_task_claims_nothing_that_nobody_wrote_down(
         assert "Nothing is left." in said
 
 
-async def test_what_was_said_for_a_task_ends_with_it(home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [False, True])
+async def test_what_was_said_for_a_task_ends_with_it(
+    home: Path, tmp_path: Path, kept: bool
+) -> None:
     model = script(tmp_path, {"text": "Noted."}, loop=True)
     async with on_stage(home, model=model) as stage:
         await stage.run("/task start Varnish the rowing boat")
         await stage.say("For this task always write to me in Dutch.")
+        if kept:
+            assert "until this task is done" in (await stage.run("/keep"))[1]
+            await stage.say("hello")
+            assert "always write to me in Dutch" in str(stage.requests()[-1][0])
         await stage.say("Always use metric units.")
         await stage.run("/notes task_progress The first coat of varnish is dry")
         await stage.run("/notes decisions We use boat varnish from the yard in Kampen")

@@ -532,6 +532,9 @@ async def test_what_is_found_after_a_kill_is_nobodys_until_a_person_says_so(
     theirs = picture(work)
     script(tmp_path, {"text": "nothing"}, loop=True)
     async with on_stage(then, **chosen) as stage:
+        assert "or since, nobody knows" in (await stage.run("/why mine.txt"))[1]
+        assert "nobody knows: a.txt, mine.txt, one.txt" in (await stage.run("/diff"))[1]
+    async with on_stage(then, **chosen) as stage:
         await stage.say("what happened?")
         assert [entry.recovered for entry in stage.entries(FilesChanged)] == [True]
         _, why = await stage.run("/why mine.txt")

@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 
 from mindstone_tui.core.entries import Line
-from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.conversation import (
+    AssistantPartial,
+    TurnEnded,
+    TurnEnding,
+    TurnStarted,
+    UserMessage,
+)
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.errors import EntryNotSaved, InterchangeError, UnknownName
 from mindstone_tui.core.interchange.import_session import import_file
@@ -58,6 +65,29 @@ def test_importing_again_adds_nothing(home: Path, tmp_path: Path) -> None:
 
     assert (report.added, report.already_there) == (0, 5)
     assert told(home) == before
+
+
+def test_an_exchange_of_ours_that_was_cut_off_is_taken_over_as_that(
+    home: Path, tmp_path: Path
+) -> None:
+    own = transcript_in(tmp_path / "theirs")
+    endings: tuple[TurnEnding, ...] = ("interrupted", "failed", "done", "interrupted")
+    for turn, ending in enumerate(endings, 1):
+        own.append(TurnStarted(), turn=turn)
+        own.append(UserMessage(text=f"Question {turn}"), turn=turn)
+        if turn == 1:
+            own.append(AssistantPartial(text="The harbour is", model="m"), turn=turn)
+        own.append(TurnEnded(ending=ending), turn=turn)
+    path = own.places.transcript
+    own.close()
+    take_over(home, path)
+    known = Standings(told(home))
+    marked = [each.kind for each in told(home) if any("interr" in m.what for m in known.of(each))]
+    assert marked == ["assistant_partial", "turn_ended", "turn_ended"]
+    ended = [each.entry.ending for each in told(home) if isinstance(each.entry, TurnEnded)]
+    assert ended == [*endings]
+    assert take_over(home, path).added == 0
+    assert_sound(home)
 
 
 def test_messages_without_ids_may_repeat_and_still_come_once(home: Path, tmp_path: Path) -> None:

@@ -164,5 +164,7 @@ def test_what_holds_no_more_is_quoted_as_it_was_said() -> None:
 
 def test_a_correction_is_itself_corrected_by_what_denies_its_value() -> None:
     first = "Correction: the meeting room is on floor 5, not floor 3."
-    assert replaces("Correction: the meeting room is on floor 6, not floor 5.", first)
+    for again in ("not floor 5", "not 5", "instead of 5"):
+        assert replaces(f"Correction: the meeting room is on floor 6, {again}.", first)
+    assert not replaces("Correction: the meeting room is on floor 6, not 4.", first)
     assert not replaces("Correction: the print room is on floor 6, not floor 4.", first)

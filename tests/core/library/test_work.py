@@ -178,6 +178,18 @@ def test_files_that_changed_since_are_counted_and_nothing_is_said_where_it_canno
     assert sorted(hit.changed_since for hit in hits) == [0, 1]
 
 
+async def test_what_another_program_did_was_not_done_where_its_session_goes_on(
+    home: Path, tmp_path: Path, work: WorkDone
+) -> None:
+    worked(home, "main", "test", shell("make test"), edit("lib.rs"), channel=IMPORTED)
+    done = calls(("shell", {"command": "echo paddle"}))
+    model = script(tmp_path, done, {"text": "Done."})
+    async with on_stage(home, model=model, cwd=tmp_path, approve="full-auto") as stage:
+        await stage.say("go on")
+    (theirs,), (about,), (ours,) = work.how("make", 5), work.about("lib.rs", 5), work.how("echo", 5)
+    assert (theirs.folder, about.folder, ours.folder) == ("", "", str(tmp_path))
+
+
 async def test_what_was_done_in_a_rewound_turn_stays_done_and_is_marked(
     home: Path, tmp_path: Path, work: WorkDone, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -182,7 +182,8 @@ async def test_what_was_before_is_the_last_value_that_was_replaced(
         await stage.say(asked)
     first, *others = answers(stage)[-1].splitlines()
     assert told in first
-    assert not any(each.startswith("Also: ") and "port 9191" in each for each in others)
+    now = [each for each in others if "port 9191" in each]
+    assert [each[:5] for each in now] == ["Now: "] * ("9191" not in told)
 
 
 async def test_what_nobody_has_judged_yet_is_judged_before_it_is_an_answer(home: Path) -> None:

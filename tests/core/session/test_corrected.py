@@ -32,6 +32,13 @@ from tests.builders import places_in, transcript_in
 from tests.core.session.stage import Stage, calls, on_stage, script
 
 OK = {"text": "Fine."}
+
+
+async def killed(*_: object) -> tuple[events.AnyEvent, ...]:
+    """What comes of the chores of a turn whose process is gone."""
+    return ()
+
+
 CORRECTION = "No, the deploy host is harbour-2, not harbour-1."
 
 FILL = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod " * 24
@@ -76,6 +83,20 @@ async def test_a_checkpoint_names_the_persons_own_line_as_corrected_and_no_quota
         await stage.run("/checkpoint save")
         _, told = await stage.run("/checkpoint show")
     assert f"it corrects line {said}: The staging API listens on port 8080." in told
+
+
+async def test_a_corrected_sentence_is_no_current_topic(home: Path, tmp_path: Path) -> None:
+    said = "The lamp is green. The door is shut."
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        for words in (said, "Tell me a tale", "Correction: the lamp is blue, not green.", "thanks"):
+            await stage.say(words)
+        for corrected in (True, False):
+            await stage.run("/checkpoint save")
+            for told in ("/checkpoint show", "/task show"):
+                text = (await stage.run(told))[1]
+                assert (said in text) is not corrected
+                assert "The door is shut." in text
+            await stage.run("/rewind turn 2")
 
 
 async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(
@@ -301,11 +322,8 @@ async def test_what_a_recall_judged_counts_for_notes_memories_tasks_and_forks(
 async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next_that_ends_well(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
-    async def killed(*_: object) -> tuple[events.AnyEvent, ...]:
-        return ()
-
     failed = [{"error": "auth"}] * (more + 1)
-    async with on_stage(home, model=script(tmp_path, OK, *failed, OK)) as stage:
+    async with on_stage(home, model=script(tmp_path, OK, *failed, OK, OK)) as stage:
         await stage.say("The API port is 8765.")
         with monkeypatch.context() as patched:
             patched.setattr(RecallFeature, "after_turn", killed)
@@ -313,6 +331,29 @@ async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next_that_e
                 assert (await stage.say(words)).ending != "done"
                 await stage.rest()
         assert not stage.entries(StatementSuperseded)
+        await stage.say("go on")
+        await stage.rest()
+        (verdict,) = stage.entries(StatementSuperseded)
+        assert verdict.words == ("The API port is 8765.",)
+        await stage.say("thanks")
+        await stage.run(f"/rewind turn {2 + more}")
+        await stage.run("/handoff write")
+        shown = (await stage.run("/handoff show"))[1]
+        assert shown.count(f"superseded by line {verdict.by}, line {verdict.statement}]") == 2
+
+
+async def test_a_correction_that_was_rewound_before_it_was_judged_is_judged_once_it_is_back(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, {"error": "auth"}, OK, OK)) as stage:
+        await stage.say("The API port is 8765.")
+        with monkeypatch.context() as patched:
+            patched.setattr(RecallFeature, "after_turn", killed)
+            await stage.say("No, the API port is 8790, not 8765.")
+            await stage.rest()
+        await stage.run("/rewind turn 1")
+        await stage.say("hello")
+        await stage.run("/restore turn 2")
         await stage.say("go on")
         await stage.rest()
         (verdict,) = stage.entries(StatementSuperseded)

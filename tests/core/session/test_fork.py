@@ -220,6 +220,10 @@ async def test_what_a_fork_corrects_is_marked_in_what_it_inherited(
         (old,) = [one for one in brought.values() if one.session != str(CHILD)]
         assert (old.superseded_by, old.superseded_here) == (said.seq, True)
         assert f"superseded by #{said.seq} of this session" in str(fork.requests()[-1])
+        asked = "which code opened the harbour gate before?"
+        told = (await fork.session.services.recall.answer(asked, ())).text
+        assert f"line {old.seq} of {old.session})" in told
+        assert "Now: Correction: the harbour gate opens with code 9035" in told
     assert not Standings(stage.lines()).of(said_in(stage, "7714")), (
         "the session it came from was told nothing"
     )
@@ -361,8 +365,9 @@ async def test_a_fork_has_the_note_again_whose_correction_was_rewound(
         )
 
 
-async def test_a_fork_that_begins_at_a_rewound_turn_is_not_told_that_it_is_out_of_sight(
-    home: Path, tmp_path: Path
+@pytest.mark.parametrize("newest", [False, True])
+async def test_a_fork_that_begins_at_a_rewound_turn_goes_on_with_it(
+    home: Path, tmp_path: Path, newest: bool
 ) -> None:
     wrote = [calls(("write", {"path": f"{name}.txt", "content": "x\n"})) for name in "ab"]
     done = {"text": "Wrote it."}
@@ -371,7 +376,8 @@ async def test_a_fork_that_begins_at_a_rewound_turn_is_not_told_that_it_is_out_o
     async with on_stage(home, **more) as stage:
         await stage.say("write a")
         await stage.say("write b")
-        await stage.say("well done")
+        if not newest:
+            await stage.say("well done")
         await stage.run("/rewind turn 1")
         await stage.run("/fork child turn 2")
     async with on_stage(home, key=CHILD, **more) as fork:

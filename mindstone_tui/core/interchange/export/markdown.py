@@ -128,8 +128,8 @@ def _message(line: Line) -> dict[str, Any]:
                 "model": answer.model,
                 "tool_calls": msgspec.to_builtins(answer.calls),
             }
-        case conversation.AssistantPartial(text=text, model=model):
-            own, source = {"role": "assistant", "content": text, "model": model}, ""
+        case conversation.AssistantPartial(text=text, model=model, source_id=source):
+            own = {"role": "assistant", "content": text, "model": model}
         case conversation.ToolReturned(source_id=source) as result:
             own = {
                 "role": "tool",

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.entries import Part, ToolCall, Usage
-from mindstone_tui.core.entries.conversation import Thinking, ToolStatus
+from mindstone_tui.core.entries.conversation import Thinking, ToolStatus, TurnEnding
 
 from ..pictures import Picture
 from ..read_bytes import Fields
@@ -76,6 +76,8 @@ class Said(_Message, kw_only=True):
     finish: str = "stop"
     group: str = ""
     """Pieces of one answer that the file spreads over several records have the same."""
+    cut_off: bool = False
+    """An answer that did not come to its end."""
     stands_in: bool = False
     """The file has no such message; it carries the call of a result that nobody asked for."""
 
@@ -86,6 +88,12 @@ class Gave(_Message, kw_only=True):
     call: str
     """Id of the call it answers; empty where the format does not say."""
     status: ToolStatus = "ok"
+
+
+class Stopped(Part):
+    """The exchange that is under way did not come to its end."""
+
+    ending: TurnEnding = "interrupted"
 
 
 class Broken(Part):
@@ -101,7 +109,7 @@ class Aside(Part):
     what: str
 
 
-Record = Began | Titled | About | Used | Said | Gave | Broken | Aside
+Record = Began | Titled | About | Used | Said | Gave | Stopped | Broken | Aside
 Records = Iterator[Record]
 
 

@@ -17,7 +17,20 @@ from mindstone_tui.core.patterns import pattern_of
 from ..pictures import pictures_in
 from ..read_bytes import count, decode_object, lines, mapping, moment, open_file, sequence, text
 from . import parts
-from .base import About, Aside, Began, Broken, Format, Gave, Record, Said, Sample, Titled, Used
+from .base import (
+    About,
+    Aside,
+    Began,
+    Broken,
+    Format,
+    Gave,
+    Record,
+    Said,
+    Sample,
+    Stopped,
+    Titled,
+    Used,
+)
 from .sources import newest_with, records_of
 
 _LEFT_OUT = Aside(what="command of the program")
@@ -286,7 +299,7 @@ def _user(number: int, fields: dict[str, Any]) -> Iterator[Record]:
     if (said := parts.plain(rest if blocks else content)) is None:
         yield Broken(line=number, why="the content is neither text nor a list of blocks")
     elif said.startswith(_INTERRUPTED):
-        yield Aside(what="interruption")
+        yield Stopped()
     elif said.startswith(_NOTICE):
         yield Aside(what="notice of a task")
     elif said:

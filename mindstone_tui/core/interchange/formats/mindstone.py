@@ -17,7 +17,7 @@ from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.transcript import encode, rescue
 
 from ..read_bytes import Flaw, elements, lines, open_file
-from .base import Aside, Began, Broken, Format, Gave, Record, Records, Said, Sample
+from .base import Aside, Began, Broken, Format, Gave, Record, Records, Said, Sample, Stopped
 
 MARK: Final = b'{"mindstone_session":1,'
 """How a JSON export begins."""
@@ -105,7 +105,9 @@ def _record(number: int, line: Line | _Rescued, entry: Entry | Unknown) -> Recor
                 finish=message.finish,
             )
         case conversation.AssistantPartial(text=text, model=model):
-            return said(role="assistant", text=text, model=model)
+            return said(role="assistant", text=text, model=model, cut_off=True)
+        case conversation.TurnEnded(ending=ending) if ending != "done":
+            return Stopped(ending=ending)
         case conversation.ToolReturned(call=call, text=text, name=name, status=status):
             return Gave(
                 line=number, call=call, text=text, name=name, status=status, id=own, ts=line.ts

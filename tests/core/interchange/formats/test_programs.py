@@ -12,12 +12,24 @@ from typing import Any
 
 import pytest
 
-from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    ToolReturned,
+    TurnEnded,
+    UserMessage,
+)
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.errors import InterchangeError, NotASession
 from mindstone_tui.core.interchange.formats import format_of
 from mindstone_tui.core.interchange.formats.base import NO_RESULT
-from mindstone_tui.core.interchange.import_session import ImportReport, import_each, sources
+from mindstone_tui.core.interchange.formats.claude_code import CLAUDE_CODE
+from mindstone_tui.core.interchange.import_session import (
+    ImportReport,
+    import_each,
+    import_so_far,
+    sources,
+)
+from mindstone_tui.core.interchange.write_entries import ImportedBefore
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import Transcript
 from tests.builders import transcript_in
@@ -78,7 +90,6 @@ def test_claude_code_the_branch_of_the_last_message_is_the_conversation(home: Pa
         "command of the program": 2,
         "compact summary": 1,
         "file-history-snapshot": 1,
-        "interruption": 1,
         "message on another branch": 2,
         "meta": 1,
         "queue-operation": 2,
@@ -103,6 +114,33 @@ def test_claude_code_a_record_that_follows_nothing_known_goes_on(
     records = [record("a", None, "one"), record("b", "lost", "two"), record("c", None, "three")]
     take_over(home, write_lines(tmp_path / "gaps.jsonl", records))
     assert said(home) == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("looked", ["once", "before it was stopped"])
+def test_claude_code_what_a_person_interrupted_is_no_finished_turn(
+    home: Path, tmp_path: Path, looked: str
+) -> None:
+    def record(name: str, parent: str | None, who: str, text: str) -> dict[str, Any]:
+        about = {"uuid": name, "parentUuid": parent, "sessionId": "s", "isSidechain": False}
+        content = [{"type": "text", "text": text}]
+        return {**about, "type": who, "message": {"role": who, "content": content}}
+
+    records = [
+        *(record("a", None, "user", "one"), record("b", "a", "assistant", "The harbour")),
+        record("c", "b", "user", "[Request interrupted by user]"),
+        *(record("d", "c", "user", "two"), record("e", "d", "assistant", "Fine.")),
+    ]
+    transcript = transcript_in(home)
+    if looked != "once":
+        path = write_lines(tmp_path / "early.jsonl", records[:2])
+        import_so_far(CLAUDE_CODE.read(path), transcript, ImportedBefore(transcript))
+    transcript.close()
+    take_over(home, write_lines(tmp_path / "stopped.jsonl", records))
+    assert [one.entry.ending for one in told(home) if isinstance(one.entry, TurnEnded)] == [
+        "interrupted",
+        "done",
+    ]
+    assert said(home) == ["one", "The harbour", "two", "Fine."]
 
 
 @pytest.mark.parametrize(
