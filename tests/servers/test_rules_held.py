@@ -178,8 +178,8 @@ async def test_ten_rules_hold_for_the_calls_of_an_attached_program(tmp_path: Pat
         stage.rule(words)
     tries = [command for ways in BREAKS.values() for command in ways]
     for command in (*tries, *INNOCENT):
-        wish = {"tool_name": "Bash", "tool_input": {"command": command}}
-        given = await stage.answer("PreToolUse", **wish)
+        wish = {"command": command}
+        given = await stage.answer("PreToolUse", tool_name="Bash", tool_input=wish)
         assert ("(your rule " in json.dumps(given)) == (command in tries), command
     await stage.attached.close()
 
