@@ -37,6 +37,8 @@ FETCHED = ROOT / ".counterparts" / "node_modules"
 FACT = "The staging database listens on port 5433. Show me the folder."
 QUESTION = "Which port does the staging database listen on?"
 seen = pytest.mark.neighbour
+only_in_full = pytest.mark.skipif(not FULL, reason="`make neighbours` runs it")
+"""For what another program of these proves in the suite."""
 CALL = ("call_1", "Bash", '{"command": "echo found-it"}')
 
 
@@ -305,6 +307,7 @@ def test_a_session_that_claude_code_lost_is_given_back_and_resumed(
     assert file.read_bytes().startswith(written)
 
 
+@only_in_full
 @seen("Codex", "given back")
 def test_a_session_that_codex_lost_is_given_back_and_resumed(
     desk_for: Callable[[str], Desk],

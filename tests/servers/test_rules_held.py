@@ -14,13 +14,11 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pytest
-
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import Answer, ToolReturned
 from mindstone_tui.core.entries.derived import RuleFired, SummaryDerived
 from tests.core.session.stage import calls, on_stage, script
-from tests.faults import FULL, sized
+from tests.faults import sized
 from tests.servers import test_agents as agents
 from tests.servers.test_agents import Desk, desk_for, in_order, program
 from tests.servers.test_attached import Stage as Attached
@@ -74,7 +72,6 @@ RAN = "echo ran >> ran.txt"
 COMPACTIONS = 3
 TURNS = sized(20, 100)
 Plan = list[tuple[str, ...]]
-only_in_full = pytest.mark.skipif(not FULL, reason="`make neighbours` runs it")
 
 
 def plan() -> Plan:
@@ -203,7 +200,7 @@ def set_rules(desk: Desk) -> None:
         assert "It refuses: " in desk.mindstone("rules", "add", words, "--project")
 
 
-@only_in_full
+@agents.only_in_full
 @agents.seen("Claude Code", "rules")
 def test_ten_rules_hold_in_claude_code_over_compactions(
     desk_for: Callable[[str], Desk],
@@ -233,7 +230,7 @@ def test_ten_rules_hold_in_claude_code_over_compactions(
     assert state() == before
 
 
-@only_in_full
+@agents.only_in_full
 @agents.seen("Codex", "rules")
 def test_ten_rules_hold_in_codex_over_compactions(desk_for: Callable[[str], Desk]) -> None:
     codex = agents._codex()

@@ -56,6 +56,7 @@ def test_claude_code_is_told_what_a_file_was_changed_for_and_what_ended_an_error
     check_what_it_was_told(desk)
 
 
+@agents.only_in_full
 @agents.seen("Codex", "at action")
 def test_codex_is_told_what_a_file_was_changed_for_and_what_ended_an_error(
     desk_for: Callable[[str], Desk],
