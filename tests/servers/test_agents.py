@@ -39,6 +39,8 @@ QUESTION = "Which port does the staging database listen on?"
 seen = pytest.mark.neighbour
 only_in_full = pytest.mark.skipif(not FULL, reason="`make neighbours` runs it")
 """For what another program of these proves in the suite."""
+HOOKS_ALONE = "--strict-mcp-config"
+"""Claude Code starts no tool server with this, which takes a second."""
 CALL = ("call_1", "Bash", '{"command": "echo found-it"}')
 
 
@@ -293,7 +295,7 @@ def test_a_session_that_claude_code_lost_is_given_back_and_resumed(
     desk = desk_for("claude-code")
     desk.server.play(as_claude_wants)
     desk.mindstone("attach", "claude-code", "--keep-raw", "--yes")
-    desk.run(claude, "-p", FACT, "--allowedTools", "Bash", **_for_claude(desk))
+    desk.run(claude, "-p", FACT, HOOKS_ALONE, "--allowedTools", "Bash", **_for_claude(desk))
     (file,) = in_order(desk.folder / ".claude/projects")
     desk.barrier(file)
     written = file.read_bytes()
@@ -302,7 +304,7 @@ def test_a_session_that_claude_code_lost_is_given_back_and_resumed(
     assert f"claude --resume {file.stem}" in told
     assert file.read_bytes() == written
     desk.server.calls.clear()
-    desk.run(claude, "-p", "go on", "--resume", file.stem, **_for_claude(desk))
+    desk.run(claude, "-p", "go on", HOOKS_ALONE, "--resume", file.stem, **_for_claude(desk))
     assert FACT in desk.requests()
     assert file.read_bytes().startswith(written)
 

@@ -220,7 +220,8 @@ def test_claude_code_goes_on_with_all_that_its_summary_lost(
     desk.server.play(Scripted(as_messages, SUMMARIES[summary]))
     for prompt in (f"{DECISION} {RULE} {TASK}", "/compact", "Go on, please."):
         go_on = ("--continue",) if TASK not in prompt else ()
-        desk.run(claude, *go_on, "-p", prompt, "--allowedTools", "Bash", **agents._for_claude(desk))
+        words = (*go_on, "-p", prompt, agents.HOOKS_ALONE, "--allowedTools", "Bash")
+        desk.run(claude, *words, **agents._for_claude(desk))
         desk.barrier(in_order(desk.folder / ".claude/projects")[-1])
     check_the_next_request(desk, summary)
     (line,) = certificates(desk.places)
