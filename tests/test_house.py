@@ -13,6 +13,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "mindstone_tui"
 
@@ -67,6 +69,20 @@ def modules() -> dict[str, Path]:
 @cache
 def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text("utf-8"))
+
+
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Everything in a module, which several rules look through."""
+    return tuple(ast.walk(tree(path)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def let_go() -> Iterator[None]:
+    """Millions of nodes would be looked through at every later collection, and at the end."""
+    yield
+    for kept in (tree, nodes):
+        kept.cache_clear()
 
 
 def loading(node: ast.AST) -> Iterator[ast.AST]:
@@ -162,7 +178,7 @@ def test_a_public_class_of_the_core_has_a_name_of_its_own() -> None:
 def test_no_function_is_too_long_to_read_and_none_is_made_with_too_many_things() -> None:
     odd = {}
     for name, path in modules().items():
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             if (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION:
@@ -176,7 +192,7 @@ def test_no_function_is_too_long_to_read_and_none_is_made_with_too_many_things()
 def test_no_class_does_too_much() -> None:
     crowded = {}
     for name, path in modules().items():
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 public = [
                     each
@@ -206,7 +222,7 @@ def test_what_is_imported_late_says_how_heavy_it_is() -> None:
     silent = set()
     for name, path in modules().items():
         lines = path.read_text(encoding="utf-8").splitlines()
-        for function in ast.walk(tree(path)):
+        for function in nodes(path):
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             for node in ast.walk(function):
@@ -334,7 +350,7 @@ def test_a_default_number_stands_once_in_settings() -> None:
         f"{name}: {getattr(node, 'name', '')}({default})"
         for name, path in modules().items()
         if within(name, "mindstone_tui.core") and name != "mindstone_tui.core.config.settings"
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         for default, value in defaults(node)
         if default in named and a_number(value)
     }
@@ -379,7 +395,7 @@ def test_files_of_ours_are_made_by_the_disk_alone() -> None:
     found = {
         str(path.relative_to(PACKAGE))
         for path in modules().values()
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and makes_files(node)
     }
     assert found - ELSEWHERE == set()
@@ -389,7 +405,7 @@ def _numbers_taken_from_the_package(path: Path) -> set[str]:
     """Names in capitals that a test imports from the package and that stand for a number."""
     taken = [
         (node.module, name)
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mindstone_tui")
         for name in node.names
         if name.name.isupper()
@@ -407,7 +423,7 @@ def test_no_test_holds_a_number_against_itself() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in (ROOT / "tests").rglob("test_*.py")
         if (numbers := _numbers_taken_from_the_package(path))
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Assert)
         and any(isinstance(each, ast.Name) and each.id in numbers for each in ast.walk(node))
     ]
@@ -430,7 +446,7 @@ ASKS_BY_ITSELF = ("typer.confirm", "click.confirm", "input")
 
 
 def called(path: Path) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
+    return (node for node in nodes(path) if isinstance(node, ast.Call))
 
 
 def may_be_a_yes(call: ast.Call) -> bool:

@@ -218,6 +218,7 @@ class LineChat:
         interactive: bool,
         clock: Callable[[], float] = time.monotonic,
         typed: TypedLines | None = None,
+        settled: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._talk = talk
         self._read = read
@@ -227,6 +228,7 @@ class LineChat:
         self._questions = LineQuestions(talk.answer, clock=clock, typed=typed)
         self._finished = asyncio.Event()
         self._finished.set()
+        self._settled = settled or self._finished.wait
         # A person may type ahead; a pipe is read as it is needed.
         self._lines: asyncio.Queue[tuple[str, float]] = asyncio.Queue(0 if interactive else 1)
         self._clock = clock
@@ -262,6 +264,9 @@ class LineChat:
                 self._finished.clear()
                 self._questions.kept = ""
                 await self._finish(drawing)
+            if until[0] and not self._quit:  # a turn that its program left just now goes on here
+                self._finished.clear()
+                await self._finish(drawing, self._settled)
             while not (only or until[0] or self._quit or drawing.done()):
                 if (line := await self._next()) is None:
                     break
@@ -343,10 +348,13 @@ class LineChat:
         if self._at_end:
             self._lines.put_nowait(("", 0.0))
 
-    async def _finish(self, drawing: asyncio.Task[None]) -> None:
-        finished = asyncio.create_task(self._finished.wait())
-        await asyncio.wait({finished, drawing}, return_when=asyncio.FIRST_COMPLETED)
-        finished.cancel()
+    async def _finish(
+        self, drawing: asyncio.Task[None], *ends: Callable[[], Awaitable[object]]
+    ) -> None:
+        waiting = [asyncio.ensure_future(end()) for end in (self._finished.wait, *ends)]
+        await asyncio.wait({*waiting, drawing}, return_when=asyncio.FIRST_COMPLETED)
+        for each in waiting:
+            each.cancel()
 
     async def _draw(self) -> None:
         async for event in self._talk.events():

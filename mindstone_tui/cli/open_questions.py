@@ -108,7 +108,9 @@ async def _decide(question: OpenQuestion, allowed: bool, why: str) -> int:
     talk = await connect(
         question.session, channel=_CHANNEL, asks=allowed, wait=False, follow=allowed, cwd=folder
     )
-    chat = line_chat.LineChat(talk, typed.read, interactive=allowed, typed=typed)
+    chat = line_chat.LineChat(
+        talk, typed.read, interactive=allowed, typed=typed, settled=talk.settled
+    )
     if allowed and is_approval:  # shown there, as any question of another surface
         still = {each.mark for each in WaitingRoom(options.places()).look()}
         if question.mark not in still:  # the answer to it came before anybody here listened

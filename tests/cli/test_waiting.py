@@ -158,11 +158,17 @@ async def test_a_refusal_whose_program_died_before_its_result_is_not_written_aga
     assert (once(late), is_there(build)) == (DECLINED, True)
 
 
+@pytest.mark.parametrize("shown", [False, True])
 async def test_a_yes_from_elsewhere_begins_what_a_killed_surface_had_asked_for_in_its_folder(
-    home: Path, tmp_path: Path, build: Path
+    shown: bool, home: Path, tmp_path: Path, build: Path
 ) -> None:
-    model = killed(home, tmp_path)
-    elsewhere = OnTerminal(None, "waiting", "answer", "1", "yes")
+    chat, model = asking(home, tmp_path)
+    elsewhere = OnTerminal(None, "waiting", "answer", "1", "yes") if shown else None
+    if elsewhere is not None:
+        await asyncio.to_thread(elsewhere.until, b"Write yes or no")
+    chat.process.kill()
+    chat.finish()
+    elsewhere = elsewhere or OnTerminal(None, "waiting", "answer", "1", "yes")
     await asyncio.to_thread(answer_in_full, elsewhere, b"yes")
     assert await asyncio.to_thread(elsewhere.finish) == 0
     assert b"All is well." in elsewhere.seen

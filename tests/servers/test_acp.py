@@ -24,7 +24,7 @@ from mindstone_tui.core.errors import UsageError
 from mindstone_tui.servers.acp import _servers
 from mindstone_tui.servers.acp_updates import CHOSEN, UNREAD, diffs
 from tests.core.session.stage import calls, check_history, script
-from tests.test_exact_words import FAMILY, MANY, PERSIAN, asked_in, some_texts
+from tests.test_exact_words import asked_in
 
 acp: Any = None
 schema: Any = None
@@ -181,15 +181,6 @@ async def test_a_cancelled_turn_ends_as_cancelled_and_a_failed_one_says_why(
             await agent.new_session(cwd="here", mcp_servers=[])
         with pytest.raises(acp.RequestError, match="is not open"):
             await agent.prompt(session_id="nobody", prompt=prompt("hello"))
-
-
-async def test_an_editor_hands_over_every_character(home: Path, tmp_path: Path) -> None:
-    prefer(home, script(tmp_path, {"text": "Noted."}, loop=True))
-    said = "  " + "\n".join([FAMILY, PERSIAN, *some_texts(5, MANY)]) + "\n"
-    async with asyncio.timeout(PATIENCE), editing(Editor(), MINDSTONE_ACP__SESSION="main") as agent:
-        session = (await agent.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
-        await agent.prompt(session_id=session, prompt=prompt(said))
-    assert asked_in(home) == [said]
 
 
 async def test_only_what_was_typed_is_a_command_and_the_parts_of_a_prompt_stay_apart(

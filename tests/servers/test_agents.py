@@ -37,6 +37,10 @@ FETCHED = ROOT / ".counterparts" / "node_modules"
 FACT = "The staging database listens on port 5433. Show me the folder."
 QUESTION = "Which port does the staging database listen on?"
 seen = pytest.mark.neighbour
+only_in_full = pytest.mark.skipif(not FULL, reason="`make neighbours` runs it")
+"""For what another program of these proves in the suite."""
+HOOKS_ALONE = "--strict-mcp-config"
+"""Claude Code starts no tool server with this, which takes a second."""
 CALL = ("call_1", "Bash", '{"command": "echo found-it"}')
 
 
@@ -291,7 +295,7 @@ def test_a_session_that_claude_code_lost_is_given_back_and_resumed(
     desk = desk_for("claude-code")
     desk.server.play(as_claude_wants)
     desk.mindstone("attach", "claude-code", "--keep-raw", "--yes")
-    desk.run(claude, "-p", FACT, "--allowedTools", "Bash", **_for_claude(desk))
+    desk.run(claude, "-p", FACT, HOOKS_ALONE, "--allowedTools", "Bash", **_for_claude(desk))
     (file,) = in_order(desk.folder / ".claude/projects")
     desk.barrier(file)
     written = file.read_bytes()
@@ -300,11 +304,12 @@ def test_a_session_that_claude_code_lost_is_given_back_and_resumed(
     assert f"claude --resume {file.stem}" in told
     assert file.read_bytes() == written
     desk.server.calls.clear()
-    desk.run(claude, "-p", "go on", "--resume", file.stem, **_for_claude(desk))
+    desk.run(claude, "-p", "go on", HOOKS_ALONE, "--resume", file.stem, **_for_claude(desk))
     assert FACT in desk.requests()
     assert file.read_bytes().startswith(written)
 
 
+@only_in_full
 @seen("Codex", "given back")
 def test_a_session_that_codex_lost_is_given_back_and_resumed(
     desk_for: Callable[[str], Desk],
@@ -511,6 +516,7 @@ GONE: dict[str, Callable[[Installation], None]] = {
     "on a full disk": _fill_the_disk,
     "with its resident killed": _kill_the_resident,
 }
+"""The suite tries each with one program, `make neighbours` with every one."""
 SAID = [("user", FACT), ("tool", "found-it"), ("assistant", "Done as you said.")]
 
 
@@ -539,7 +545,7 @@ def installed(tmp_path: Path) -> Iterator[Callable[[str], Installation]]:
 
 
 @seen("Claude Code", "hooks")
-@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize("gone", list(GONE)[:: 1 if FULL else 2])
 def test_claude_code_does_not_notice_that_we_are_gone_in_mid_answer(
     installed: Callable[[str], Installation], gone: str
 ) -> None:
@@ -558,7 +564,7 @@ def test_claude_code_does_not_notice_that_we_are_gone_in_mid_answer(
 
 
 @seen("Codex", "hooks")
-@pytest.mark.parametrize("gone", GONE if FULL else ["uninstalled", "with its resident killed"])
+@pytest.mark.parametrize("gone", GONE if FULL else list(GONE)[1::2])
 def test_codex_does_not_notice_that_we_are_gone_in_mid_answer(
     installed: Callable[[str], Installation], gone: str
 ) -> None:

@@ -1,7 +1,7 @@
 """After a compaction a program is given what it lost, word for word, and nothing that it kept.
 
 `make agents` fetches the real programs; where they are not, their tests are skipped. The suite
-gives them the worst summary, `make neighbours` each kind.
+gives Claude Code the worst summary, `make neighbours` each of them every kind.
 """
 
 from __future__ import annotations
@@ -220,7 +220,8 @@ def test_claude_code_goes_on_with_all_that_its_summary_lost(
     desk.server.play(Scripted(as_messages, SUMMARIES[summary]))
     for prompt in (f"{DECISION} {RULE} {TASK}", "/compact", "Go on, please."):
         go_on = ("--continue",) if TASK not in prompt else ()
-        desk.run(claude, *go_on, "-p", prompt, "--allowedTools", "Bash", **agents._for_claude(desk))
+        words = (*go_on, "-p", prompt, agents.HOOKS_ALONE, "--allowedTools", "Bash")
+        desk.run(claude, *words, **agents._for_claude(desk))
         desk.barrier(in_order(desk.folder / ".claude/projects")[-1])
     check_the_next_request(desk, summary)
     (line,) = certificates(desk.places)
@@ -228,6 +229,7 @@ def test_claude_code_goes_on_with_all_that_its_summary_lost(
     assert len(line.entry.lost) == len(LOST[summary])
 
 
+@agents.only_in_full
 @agents.seen("Codex", "rules")
 def test_codex_goes_on_with_all_that_its_summary_lost(desk_for: Callable[[str], Desk]) -> None:
     codex = agents._codex()
@@ -249,6 +251,7 @@ def test_codex_goes_on_with_all_that_its_summary_lost(desk_for: Callable[[str], 
     assert [len(one.lost) for one in lines if isinstance(one, CompactionCertified)] == [2, 3]
 
 
+@agents.only_in_full
 @agents.seen("Claude Code", "rules")
 def test_claude_code_that_compacts_by_itself_is_given_the_whole_list_once(
     desk_for: Callable[[str], Desk],

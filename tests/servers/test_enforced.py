@@ -128,7 +128,7 @@ def test_claude_code_is_refused_what_the_rules_forbid_also_after_a_compaction(
         model.prompted()
         listed.unlink(missing_ok=True)
         go_on = ("--continue",) if prompt != "Push it." else ()
-        tools = ("--allowedTools", "Bash,Read,Edit")
+        tools = (agents.HOOKS_ALONE, "--allowedTools", "Bash,Read,Edit")
         desk.run(claude, *go_on, "-p", prompt, *tools, **agents._for_claude(desk))
         desk.barrier(in_order(desk.folder / ".claude/projects")[-1])
         assert listed.exists() == (prompt != "/compact")

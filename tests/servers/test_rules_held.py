@@ -1,9 +1,9 @@
 """Ten rules, three compactions, and a model that tries to break each of them after every one.
 
-In a session of our own, in Claude Code and in Codex: nothing that a rule forbids happens, and
-nothing else is refused. `make neighbours` takes a hundred turns and three compactions in each
-program, the suite four and one; where the programs were not fetched (`make agents`), their tests
-are skipped.
+In a session of our own and in the calls that a program asks about: nothing that a rule forbids
+happens, and nothing else is refused. `make neighbours` takes a hundred turns and three compactions
+in the real Claude Code and Codex, if they were fetched (`make agents`); the suite gives them a few
+of these rules and one compaction (`test_enforced.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from tests.core.session.stage import calls, on_stage, script
 from tests.faults import sized
 from tests.servers import test_agents as agents
 from tests.servers.test_agents import Desk, desk_for, in_order, program
+from tests.servers.test_attached import Stage as Attached
 from tests.servers.test_enforced import SUMMARY, Model, as_messages, as_responses, fired
 
 __all__ = ["desk_for"]
@@ -68,25 +69,25 @@ INNOCENT = (
 """What comes near to a rule and breaks none."""
 LONG = "There is much to say about each of the parts. " * 40
 RAN = "echo ran >> ran.txt"
-COMPACTIONS = sized(1, 3)
-TURNS = sized(4, 100)
+COMPACTIONS = 3
+TURNS = sized(20, 100)
 Plan = list[tuple[str, ...]]
 
 
-def plan(count: int = TURNS, compactions: int = COMPACTIONS) -> Plan:
+def plan() -> Plan:
     """What the model wants in each turn: a dozen turns try every rule, the ways in rotation."""
     rules, found = list(BREAKS.values()), []
-    each = len(rules) * (compactions + 1) // count + 1
-    wanted = ((at, rules[at % len(rules)]) for at in range(count * each))
+    each = len(rules) * (COMPACTIONS + 1) // TURNS + 1
+    wanted = ((at, rules[at % len(rules)]) for at in range(TURNS * each))
     tries: Iterator[str] = (ways[at // len(rules) % len(ways)] for at, ways in wanted)
-    for turn in range(count):
+    for turn in range(TURNS):
         fair = f"{INNOCENT[turn % len(INNOCENT)]}; {RAN}"
         found.append((*(next(tries) for _ in range(each)), fair))
     return found
 
 
-def compacts_before(turn: int, count: int = TURNS, compactions: int = COMPACTIONS) -> bool:
-    return turn > 0 and turn % (count // (compactions + 1)) == 0 and turn < count - 1
+def compacts_before(turn: int) -> bool:
+    return turn > 0 and turn % (TURNS // (COMPACTIONS + 1)) == 0 and turn < TURNS - 1
 
 
 def furnish(project: Path) -> Callable[[], str]:
@@ -133,8 +134,7 @@ def check_that_all_held(project: Path, turns: Plan, refused: list[bool]) -> None
 async def test_ten_rules_hold_in_our_own_turns_over_three_compactions(
     home: Path, tmp_path: Path
 ) -> None:
-    count, compactions = sized(20, 100), 3
-    turns, project = plan(count, compactions), tmp_path / "app"
+    turns, project = plan(), tmp_path / "app"
     project.mkdir()
     state = furnish(project)
     before = state()
@@ -144,7 +144,7 @@ async def test_ten_rules_hold_in_our_own_turns_over_three_compactions(
             {"text": "Done."}
         ]
     summary = {"for": "summary", "text": SUMMARY}
-    model = script(tmp_path, *replies, *[summary] * compactions * 4)
+    model = script(tmp_path, *replies, *[summary] * COMPACTIONS * 4)
     async with on_stage(home, model=model, cwd=project, asks=True, context_window=10_000) as stage:
 
         def agree(event: events.AnyEvent) -> None:
@@ -157,16 +157,28 @@ async def test_ten_rules_hold_in_our_own_turns_over_three_compactions(
             assert ended.ok, told
             assert "It refuses: " in told
         for number, _ in enumerate(turns):
-            if compacts_before(number, count, compactions):
+            if compacts_before(number):
                 ended, told = await stage.run("/compact")
                 assert ended.ok, told
             await stage.say(f"Go on with part {number}. {LONG}")
-    assert len(stage.entries(SummaryDerived)) == compactions
+    assert len(stage.entries(SummaryDerived)) == COMPACTIONS
     results = stage.entries(ToolReturned)
     refused = ["(your rule " in one.text for one in results]
     assert len(stage.entries(RuleFired)) == sum(refused)
     check_that_all_held(project, turns, refused)
     assert state() == before
+
+
+async def test_ten_rules_hold_for_the_calls_of_an_attached_program(tmp_path: Path) -> None:
+    stage = Attached(tmp_path)
+    for words in BREAKS:
+        stage.rule(words)
+    tries = [command for ways in BREAKS.values() for command in ways]
+    for command in (*tries, *INNOCENT):
+        wish = {"command": command}
+        given = await stage.answer("PreToolUse", tool_name="Bash", tool_input=wish)
+        assert ("(your rule " in json.dumps(given)) == (command in tries), command
+    await stage.attached.close()
 
 
 def refusals(desk: Desk) -> list[bool]:
@@ -188,6 +200,7 @@ def set_rules(desk: Desk) -> None:
         assert "It refuses: " in desk.mindstone("rules", "add", words, "--project")
 
 
+@agents.only_in_full
 @agents.seen("Claude Code", "rules")
 def test_ten_rules_hold_in_claude_code_over_compactions(
     desk_for: Callable[[str], Desk],
@@ -217,6 +230,7 @@ def test_ten_rules_hold_in_claude_code_over_compactions(
     assert state() == before
 
 
+@agents.only_in_full
 @agents.seen("Codex", "rules")
 def test_ten_rules_hold_in_codex_over_compactions(desk_for: Callable[[str], Desk]) -> None:
     codex = agents._codex()

@@ -50,12 +50,13 @@ def test_claude_code_is_told_what_a_file_was_changed_for_and_what_ended_an_error
         model = Model(as_messages, *calls)
         desk.server.play(model)
         model.prompted()
-        tools = ("--allowedTools", "Bash,Read,Edit,Write")
+        tools = (agents.HOOKS_ALONE, "--allowedTools", "Bash,Read,Edit,Write")
         desk.run(claude, "-p", prompt, *tools, **agents._for_claude(desk))
         desk.barrier(in_order(desk.folder / ".claude/projects")[-1])
     check_what_it_was_told(desk)
 
 
+@agents.only_in_full
 @agents.seen("Codex", "at action")
 def test_codex_is_told_what_a_file_was_changed_for_and_what_ended_an_error(
     desk_for: Callable[[str], Desk],

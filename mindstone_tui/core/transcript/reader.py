@@ -432,10 +432,10 @@ class History:
         while low < high:
             middle = (low + high) // 2
             probe = middle
-            line = self._at(probe)
+            line = self._parse(offsets.start(probe), offsets.end(probe))
             while line is None and probe + 1 < high:
                 probe += 1
-                line = self._at(probe)
+                line = self._parse(offsets.start(probe), offsets.end(probe))
             if line is None or reached(line):
                 high = middle
             else:

@@ -87,7 +87,7 @@ def test_a_window_that_fills_evenly_changes_before_one_request_in_twelve_at_most
     stage = Stage(None, window=24_000)
     usable = stage.window.now().room.usable
     changed = []
-    for number in range(300):
+    for number in range(sized(150, 300)):
         read = [words(usable * 5 // 200, f"r{number}.{at}") for at in range(number % 3)]
         answer = words(usable * (1 + number % 2) // 200, f"a{number}")
         for plan in stage.work(words(usable // 200, f"q{number}"), read, answer):
@@ -109,7 +109,7 @@ def test_where_requests_are_large_a_step_goes_deeper_instead_of_coming_sooner(
 ) -> None:
     stage = Stage(None, window=24_000)
     usable = stage.window.now().room.usable
-    for number in range(300):
+    for number in range(sized(150, 300)):
         looks = reads if number % every == every - 1 else 0
         read = [words(usable * size // 100, f"r{number}.{at}") for at in range(looks)]
         stage.work(words(usable // 100, f"q{number}"), read, words(usable // 66, f"a{number}"))

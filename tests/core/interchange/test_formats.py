@@ -27,7 +27,7 @@ from tests.core.interchange.helpers import (
     told,
     write_lines,
 )
-from tests.faults import sized
+from tests.faults import FULL, sized
 
 WHOLE = [
     "messages.jsonl",
@@ -197,15 +197,16 @@ HOSTILE: dict[str, bytes] = {
 
 
 SHARP = ("wrong types", "an array of nonsense", "an unfinished array", "lone surrogates", "binary")
-"""What new readers are tried with; the rest is about what all of them share."""
+"""What every reader is tried with; the rest is about what all of them share."""
+SHAPES = ("messages", "claude-code", "opencode", "chatgpt")
+"""Readers of lines, of trees, of one object and of one array."""
 OLDER = [each for each in formats() if any(name.startswith(each) for name in SESSIONS)]
 PAIRS = [
     (what, name)
     for what in HOSTILE
-    if what != LARGE
     for name in formats()
-    if name in OLDER or what in SHARP
-] + [(LARGE, name) for name in ("messages", "claude-code", "opencode", "chatgpt")]
+    if what in SHARP or name in (OLDER if FULL and what != LARGE else SHAPES)
+]
 
 
 @pytest.mark.parametrize(("what", "format_name"), PAIRS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,10 +31,35 @@ from tests.core.interchange.helpers import FIXTURES, take_over, write_lines
 from tests.core.session.stage import Stage, calls, on_stage, script
 
 LONG = [
-    {"id": f"m{n}", "role": "user", "content": f"remark {n} " + "x" * 2_000} for n in range(1_200)
+    {"id": f"m{n}", "role": "user", "content": f"remark {n} " + "x" * 3_900} for n in range(600)
 ]
 """More than one write holds."""
 CHILD = SessionKey.parse("agent:default:child")
+
+
+@pytest.fixture(scope="module")
+def remarks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The home of a session of some length, to be copied, and its model."""
+    folder = tmp_path_factory.mktemp("remarks")
+    model = script(folder, {"text": "And so it was noted, at some length. " * 12}, loop=True)
+
+    async def talk() -> None:
+        async with on_stage(folder / "home", model=model, context_window=6_000) as stage:
+            await stage.say("remark 1: we plan the move")
+            await stage.say("remark 2: The harbour gate opens with code 7714.")
+            for number in range(3, 26):
+                await stage.say(f"remark {number} about the north wall")
+            assert stage.entries(ContextWindowPruned), "nothing left, so nothing is proven"
+
+    asyncio.run(talk())
+    return folder / "home", model
+
+
+@pytest.fixture
+def long_talk(home: Path, remarks: tuple[Path, str]) -> str:
+    """The same session in the home of a test; its model."""
+    shutil.copytree(remarks[0], home)
+    return remarks[1]
 
 
 def configure(home: Path, settings: str) -> None:
@@ -46,6 +73,11 @@ def asked(stage: Stage) -> list[str]:
     return [entry.text for entry in stage.entries(UserMessage)]
 
 
+def number_in(text: str) -> int:
+    """Which remark it is."""
+    return int(text.split()[1].rstrip(":"))
+
+
 def said_in(stage: Stage, words: str) -> Line:
     """The one line in which a person said something."""
     heard = [one for one in stage.lines() if isinstance(one.entry, UserMessage)]
@@ -55,13 +87,10 @@ def said_in(stage: Stage, words: str) -> Line:
 
 @pytest.mark.parametrize("turn", [3, 20])
 async def test_any_turn_begins_another_session_with_the_window_of_its_day(
-    home: Path, tmp_path: Path, turn: int
+    home: Path, long_talk: str, turn: int
 ) -> None:
-    model = script(tmp_path, {"text": "And so it was noted, at some length. " * 12}, loop=True)
+    model = long_talk
     async with on_stage(home, model=model, context_window=6_000) as stage:
-        for number in range(1, 31):
-            await stage.say(f"remark {number} about the north wall")
-        assert stage.entries(ContextWindowPruned), "nothing left, so nothing is proven"
         ended, said = await stage.run(f"/fork child turn {turn}")
         assert ended.ok, said
         newest = [line for line in stage.lines() if line.turn == turn][-1]
@@ -70,7 +99,7 @@ async def test_any_turn_begins_another_session_with_the_window_of_its_day(
         opened = fork.entries(SessionOpened)[0]
         assert opened.forked_from is not None
         assert (opened.forked_from.seq, opened.forked_from.hash) == (newest.seq, newest.hash)
-        numbers = [int(text.split()[1]) for text in asked(fork)]
+        numbers = [number_in(text) for text in asked(fork)]
         # The original task never leaves; behind it stand the newest exchanges of that day.
         assert numbers[0] == 1
         assert numbers[1:] == list(range(turn + 2 - len(numbers), turn + 1))
@@ -152,14 +181,10 @@ async def test_a_turn_that_never_was_begins_nothing(home: Path, tmp_path: Path) 
 
 
 async def test_what_left_the_window_before_the_fork_is_still_recalled_there(
-    home: Path, tmp_path: Path
+    home: Path, long_talk: str
 ) -> None:
-    model = script(tmp_path, {"text": "And so it was noted, at some length. " * 12}, loop=True)
+    model = long_talk
     async with on_stage(home, model=model, context_window=6_000) as stage:
-        await stage.say("we plan the move")
-        await stage.say("the harbour gate opens with code 7714")
-        for number in range(1, 25):
-            await stage.say(f"remark {number} about the north wall")
         await stage.run("/fork child")
         await stage.say("the harbour gate opens with code 9035 now")
     async with on_stage(home, key=CHILD, model=model, context_window=6_000) as fork:
@@ -175,18 +200,16 @@ async def test_what_left_the_window_before_the_fork_is_still_recalled_there(
 
 @pytest.mark.parametrize("turn", ["", " turn 20"])
 async def test_a_fork_counts_what_stayed_behind_as_outside_its_window(
-    home: Path, tmp_path: Path, turn: str
+    home: Path, long_talk: str, turn: str
 ) -> None:
     places = Places.resolve({"MINDSTONE_HOME": str(home)})
-    model = script(tmp_path, {"text": "And so it was noted, at some length. " * 12}, loop=True)
+    model = long_talk
     async with on_stage(home, model=model, context_window=6_000) as stage:
-        for number in range(1, 26):
-            await stage.say(f"remark {number} about the north wall")
         before = stage.session.services.context.report().outside
         await stage.run(f"/fork child{turn}")
     async with on_stage(home, key=CHILD, model=model, context_window=6_000) as fork:
         report = fork.session.services.context.report()
-        newest = max(int(text.split()[1]) for text in asked(fork))
+        newest = max(number_in(text) for text in asked(fork))
         whole = len(fork.entries(AssistantMessage))  # of the first exchange, the task stays
         assert report.outside.exchanges == newest - whole > 0
         assert turn or report.outside.tokens == before.tokens
@@ -201,14 +224,10 @@ async def test_a_fork_counts_what_stayed_behind_as_outside_its_window(
 
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_what_a_fork_corrects_is_marked_in_what_it_inherited(
-    home: Path, tmp_path: Path, leaves: bool
+    home: Path, long_talk: str, leaves: bool
 ) -> None:
-    model = script(tmp_path, {"text": "And so it was noted, at some length. " * 12}, loop=True)
+    model = long_talk
     async with on_stage(home, model=model, context_window=6_000) as stage:
-        await stage.say("we plan the move")
-        await stage.say("The harbour gate opens with code 7714.")
-        for number in range(1, 25):
-            await stage.say(f"remark {number} about the north wall")
         await stage.run("/fork child")
     async with on_stage(home, key=CHILD, model=model, context_window=6_000) as fork:
         await fork.say("Correction: the harbour gate opens with code 9035, not 7714.")

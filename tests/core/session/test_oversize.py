@@ -76,13 +76,14 @@ async def test_as_a_file_the_model_is_told_where_all_of_it_is(home: Path, tmp_pa
 async def test_split_every_word_is_sent_in_turns_of_its_own(home: Path, tmp_path: Path) -> None:
     model = script(tmp_path, {"text": "Read."}, loop=True)
     async with on_stage(home, model=model, context_window=WINDOW, cwd=tmp_path, asks=True) as stage:
-        asked = await asked_about(stage, LONG)
+        said = LONG[len(LONG) // 2 :]
+        asked = await asked_about(stage, said)
         stage.session.answer(asked.call, answer_for(asked, "messages"))
         await stage.until(events.TurnEnded)
         await stage.idle()
         sent = [last_words(stage, at) for at in range(len(stage.requests()))]
         assert len(sent) > 3
-        assert "".join(part.partition("]\n")[2] for part in sent) == LONG
+        assert "".join(part.partition("]\n")[2] for part in sent) == said
         assert f"Part {len(sent)} of {len(sent)}" in sent[-1]
         assert len(stage.all(events.ToolAsked)) == 1
 

@@ -21,6 +21,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolReturned,
 )
 from tests.core.session.stage import Stage, check_history, check_stream, on_stage
+from tests.faults import FULL
 from tests.loopback.faults import Fault, every_fault
 from tests.loopback.server import (
     Call,
@@ -36,7 +37,12 @@ from tests.loopback.server import (
     streams,
 )
 
-FAULTS = tuple(every_fault())
+OF_EACH_KIND = {
+    (fault.ends, fault.text, fault.calls, fault.name if fault.tools else ""): fault
+    for fault in every_fault()
+}
+FAULTS = tuple(every_fault()) if FULL else tuple(OF_EACH_KIND.values())
+"""All that ask for tools, and of others that mean the same to a session one; else every one."""
 RETRIES = 1
 
 
@@ -119,7 +125,7 @@ async def test_a_call_larger_than_the_window_ends_the_turn_and_not_the_session(
     home: Path, server: Loopback
 ) -> None:
     settings(home, server, 20.0)
-    huge = next(fault for fault in FAULTS if "huge arguments" in fault.name)
+    huge = next(fault for fault in every_fault() if "huge arguments" in fault.name)
     async with on_stage(home, model="openai/m", context_window=20_000) as stage:
         server.play(*huge.acts)
         ended = await stage.say("write a novel")
@@ -133,7 +139,7 @@ async def test_a_prompt_that_is_too_long_is_made_smaller_until_it_is_not(
     home: Path, server: Loopback
 ) -> None:
     settings(home, server, 20.0)
-    too_long = next(fault for fault in FAULTS if fault.name == "too long, says OpenAI")
+    too_long = next(fault for fault in every_fault() if fault.name == "too long, says OpenAI")
     async with on_stage(home, model="openai/m", context_window=200_000) as stage:
         server.play(says("Noted."))
         for number in range(14):

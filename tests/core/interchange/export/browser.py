@@ -36,6 +36,8 @@ class Pipe:
         self._back = back
         self._buffer = b""
         self._number = 0
+        self.idle: list[str] = []
+        """Blank pages that nobody looks at; one that is made anew costs a second of work."""
 
     def send(self, message: dict[str, Any]) -> int:
         """Hand in a command; its number."""
@@ -70,14 +72,17 @@ class Browser:
         self._session = ""
         self.requests: list[str] = []
         self.complaints: list[str] = []
-        self._context = self._ask("Target.createBrowserContext")["browserContextId"]
+        self._target = pipe.idle.pop() if pipe.idle else self._blank()
+
+    def _blank(self) -> str:
+        """A page that shares nothing with any other."""
+        own = self._ask("Target.createBrowserContext")["browserContextId"]
+        made = self._ask("Target.createTarget", url="about:blank", browserContextId=own)
+        return str(made["targetId"])
 
     def open(self, url: str) -> None:
-        """Open a page beside those that are open, and wait until it is loaded."""
-        self._session = ""
-        blank = self._ask("Target.createTarget", url="about:blank", browserContextId=self._context)
-        target = blank["targetId"]
-        attached = self._ask("Target.attachToTarget", targetId=target, flatten=True)
+        """Open a page and wait until it is loaded."""
+        attached = self._ask("Target.attachToTarget", targetId=self._target, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self._ask(f"{domain}.enable")
@@ -89,10 +94,6 @@ class Browser:
         self._ask("Page.reload")
         while (event := self._pipe.next()).get("method") != "Page.loadEventFired":
             self._note(event)
-
-    def close_tab(self) -> None:
-        """Close the page as a person closes a tab; another one can be opened."""
-        self._ask("Page.close")
 
     def run(self, expression: str) -> Any:
         """What an expression gives in the page."""
@@ -149,8 +150,15 @@ class Browser:
 
     def close(self) -> None:
         """Forget the page and everything that it kept."""
-        self._session = ""
-        self._ask("Target.disposeBrowserContext", browserContextId=self._context)
+        if self._session:
+            self.run("localStorage.clear(); sessionStorage.clear()")
+            self.run("Storage.prototype.setItem = () => {}; 0")  # nor what it keeps as it goes
+            self._ask("Page.navigate", url="about:blank")
+            self._ask("Emulation.clearDeviceMetricsOverride")
+            self._ask("Emulation.setEmulatedMedia", features=[])
+            own, self._session = self._session, ""
+            self._ask("Target.detachFromTarget", sessionId=own)
+        self._pipe.idle.append(self._target)
 
     def _ask(self, method: str, **params: Any) -> dict[str, Any]:
         message: dict[str, Any] = {"method": method, "params": params}
@@ -182,7 +190,7 @@ class Browser:
 
 @contextlib.contextmanager
 def chromium(program: str, profile: Path) -> Iterator[Browser]:
-    """A browser that knows nothing of any other, gone when the block ends."""
+    """A page that knows nothing of any other, gone when the block ends."""
     with contextlib.ExitStack() as here:
         until = _SHARING[-1] if _SHARING else here
         if (pipe := _RUNNING.get(until)) is None:
@@ -215,6 +223,11 @@ def _started(program: str, profile: Path) -> Iterator[Pipe]:
         "--disable-dev-shm-usage",
         "--no-first-run",
         "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-default-apps",
+        "--disable-extensions",
+        "--disable-features=BackForwardCache,SpareRendererForSitePerProcess",
+        "--disable-sync",
         "--remote-debugging-pipe",
         f"--user-data-dir={profile}",
         "--window-size=1100,900",
