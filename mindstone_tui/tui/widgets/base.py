@@ -19,7 +19,7 @@ from mindstone_tui.core.text import one_line
 from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.terminal import LastingDriver
 
-_LETTER: Final = 0.03
+_LETTER: Final = 0.06
 """Seconds for which a picture waits for a letter that was read; it may be for somebody else."""
 
 

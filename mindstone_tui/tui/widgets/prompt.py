@@ -270,7 +270,8 @@ class Prompt(TextArea):
         self._draft = ("", "")
         self.completing = False
         """The list of completions is open and has the arrow keys, Tab and Enter."""
-        self._drawn = self.pressed = self._before = 0.0
+        self._drawn, self._keyed = 0.0, False
+        self.pressed = self._before = 0.0
         """When the key was pressed that it acts on, and the one before it."""
         self.queued = False
         """Messages wait that could be taken back."""
@@ -282,10 +283,11 @@ class Prompt(TextArea):
 
     def _check_refresh(self) -> None:
         """Draw what a key changed at once: a frame may have the whole screen to lay out first."""
-        now, app = time.monotonic(), self.app
-        if self._repaint_required and not self._layout_required and now - self._drawn > _FRAME:
-            screen = app.screen
-            if screen is self.screen and isinstance(screen, PacedScreen) and not app._batch_count:
+        app, now = self.app, time.monotonic()
+        if self._keyed and self._repaint_required and not self._layout_required:
+            screen, self._keyed = self.screen, False
+            drawable = screen is app.screen and not app._batch_count
+            if drawable and isinstance(screen, PacedScreen) and now - self._drawn > _FRAME:
                 self._drawn, self._repaint_required = now, False
                 screen.draw_first(self)
         super()._check_refresh()
@@ -439,6 +441,7 @@ class Prompt(TextArea):
     # keys
 
     async def _on_key(self, event: events.Key) -> None:
+        self._keyed = True
         if isinstance(driver := self.app._driver, LastingDriver):
             driver.typed = 0.0  # drawn before anything else has its turn
         self._before, self.pressed = self.pressed, event.time
