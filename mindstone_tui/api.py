@@ -299,7 +299,7 @@ class Conversation:
 
 def warm_up() -> None:
     """Load what the first message needs, beside the loop: it would hold up whoever else asks."""
-    from mindstone_tui.core.redaction import Redactor
+    from mindstone_tui.core.redaction import Redactor  # 20 ms
     from mindstone_tui.core.session import build  # 0.1 s
     from mindstone_tui.core.statements import recogniser
 
