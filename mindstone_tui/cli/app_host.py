@@ -25,6 +25,16 @@ if TYPE_CHECKING:
     from mindstone_tui.core.replay.playback import Replay
 
 
+class _Unsynced(disk.Disk):
+    """For what need not outlive a power cut: syncing it would hold up the transcript."""
+
+    def sync(self, fd: int) -> None:
+        pass
+
+    def sync_folder(self, folder: Path) -> None:
+        pass
+
+
 def host_for(
     home: Places, settings: Settings, session: str, folder: Path, *, at: str = "", offers: str = ""
 ) -> host.AppHost:
@@ -148,7 +158,7 @@ class HomeLibrary:
             if text:
                 from mindstone_tui.core.redaction import Redactor  # only who writes needs it
 
-                disk.replace_file(own, Redactor().redact(text).text.encode())
+                disk.replace_file(own, Redactor().redact(text).text.encode(), _Unsynced())
             elif text is not None:
                 own.unlink(missing_ok=True)
             else:

@@ -387,9 +387,9 @@ def _warm_up() -> None:
     """Load what the first message needs before it is written: it would hold up who types on."""
     from mindstone_tui.api import warm_up  # 0.1 s
     from mindstone_tui.tui.markdown.parse import parse  # with its parser 70 ms
-    from mindstone_tui.tui.widgets import exchange  # 24 ms
+    from mindstone_tui.tui.widgets import approval, exchange  # 40 ms
 
-    del exchange
+    del approval, exchange
     parse("**first**")
     warm_up()
 

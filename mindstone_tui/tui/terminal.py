@@ -10,6 +10,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import termios
 import time
@@ -45,6 +46,8 @@ _ESCAPES: Final = patterns.pattern_of(r"\x1b(?:\[[0-9;?]*[@-~])?")
 
 _TOGETHER: Final = 0.02
 """Seconds within which what is read belongs to what was read before it."""
+_SWITCH: Final = 0.0005
+"""Seconds after which a busy thread makes way: a key and its picture pass through three threads."""
 _TYPED: Final = 8
 """Keys that come together are fewer than this if hands pressed them."""
 
@@ -150,6 +153,9 @@ class LastingDriver(LinuxDriver):
     that nobody wrote down.
     """
 
+    typed = 0.0
+    """When a letter was read that is not drawn yet."""
+
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         shown = self._file
@@ -162,8 +168,14 @@ class LastingDriver(LinuxDriver):
         if before is not None:
             for event in PasteParser(self._debug).feed(typed_ahead(self.fileno)):
                 self.process_message(event)
+        sys.setswitchinterval(_SWITCH)
         super().start_application_mode()  # type: ignore[no-untyped-call]
         self.attrs_before = before
+
+    def process_message(self, message: Message) -> None:
+        if isinstance(message, events.Key) and message.is_printable:
+            self.typed = time.monotonic()
+        super().process_message(message)
 
     def _sigcont_application(self, *given: Any) -> None:
         """Take the terminal up again with one thread that reads it, unless it is gone.

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from rich.console import RenderableType
+from textual import events
 from textual._compositor import CompositorUpdate
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -85,6 +86,26 @@ async def test_a_word_that_fits_its_line_redraws_little_more_than_that_line() ->
         talk.announce(ev.TextDelta(turn=1, text=" second"))
         await until(pilot, lambda: "first second" in app.model.text)
         assert sum(app.frames) <= 2 * SIZE[0]
+
+
+async def test_a_letter_is_drawn_before_all_else_that_waits_to_be_drawn() -> None:
+    talk = Staged([ready(), asked(1, "go"), reported()])
+    app = Watched(talk)
+    async with app.run_test(size=SIZE) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("x")
+        await settle(pilot, talk)
+        app.frames.clear()
+        app.chat.refresh(layout=True)
+        prompt = app.chat.input_area.prompt
+        await prompt._on_key(events.Key("y", "y"))
+        prompt._check_refresh()  # as its idle loop does; no frame came meanwhile
+        assert "xy" in app.model.text
+        assert len(app.frames) == 1
+        assert app.frames[0] <= 2 * SIZE[0]
+        await until(pilot, lambda: len(app.frames) > 1)
+        await settle(pilot, talk)
+        assert app.model.text == app.whole
 
 
 TICK = 200

@@ -432,9 +432,10 @@ class TurnContext(Answering, kw_only=True, dict=True, eq=False):
         )
         return budget.limit_of(component, room, self.settings.budget)
 
-    def load_standing_context(self, turn: int, target: Target) -> list[Line]:
+    async def load_standing_context(self, turn: int, target: Target) -> list[Line]:
         """Read the standing files and the tools; what changed is recorded, warnings said once."""
         standing = self.services.system_prompt()
+        await breathe()
         window = self.window
         # A model for this surface's turns alone is not the session's choice.
         chosen = (
@@ -442,11 +443,9 @@ class TurnContext(Answering, kw_only=True, dict=True, eq=False):
             if self.overridden
             else window.set_model(target.model, window=target.window, label=target.label)
         )
-        changes = [
-            chosen,
-            window.set_instructions(standing.sections),
-            window.set_tools(self._schemas()),
-        ]
+        changes = [chosen, window.set_instructions(standing.sections)]
+        await breathe()
+        changes.append(window.set_tools(self._schemas()))
         for warning in standing.warnings:
             if warning not in self._warned:
                 self._warned.add(warning)

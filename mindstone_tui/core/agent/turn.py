@@ -256,7 +256,7 @@ class _Turn:
         await context.learn_window()
         self._target = target = context.target
         await context.window.ledger(target.model).counter.ready()
-        return context.load_standing_context(self._turn, target)
+        return await context.load_standing_context(self._turn, target)
 
     async def _rounds(self) -> AsyncIterator[events.AnyEvent]:
         """Ask the model and run what it wants, until it wants nothing more."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.agent.context import TurnContext, breathe
+from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import now, stamp
 from mindstone_tui.core.context import plan, policies, summary_call, window_view
 from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
@@ -151,8 +151,11 @@ class Handoffs(msgspec.Struct, eq=False):
             state = await asyncio.to_thread(self._tasks.state)  # whoever types does not wait
             if not state.checkpoint.goal.strip():
                 return Effect(why="there is no task whose state could be saved")
-            await breathe()
-            return _tried(lambda: self._tasks.save_if_new("window", state))
+            try:
+                written = await asyncio.to_thread(self._tasks.write_if_new, "window", state)
+            except (ContinuityError, EntryNotSaved) as error:
+                return Effect(held=False, why=error.what)
+            return _tried(lambda: self._tasks.note(written) if written else None)
 
         async def hand_over(_excess: int) -> Effect:
             try:

@@ -132,6 +132,10 @@ def log_section(before: Checkpoint | None, saved: Checkpoint) -> notes.LogSectio
     )
 
 
+Written = tuple[Checkpoint | None, int, checkpoint_store.Saved]
+"""The checkpoint before, the line that told of it, and the one that was written."""
+
+
 class Tasks(msgspec.Struct, dict=True, eq=False):
     """The task of one session."""
 
@@ -181,12 +185,21 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
         )
         return msgspec.structs.replace(checkpoint, constraints=(*rules, *said))
 
-    def save_checkpoint(
-        self, trigger: str, state: checkpoint_store.TaskState | None = None
-    ) -> Line:
+    def save_checkpoint(self, trigger: str) -> Line:
         """Write the task's state down, for machines, for people and into the log."""
-        state = state or self.state()
-        memories = self._memories
+        return self.note(self._write(trigger, self.state()))
+
+    def write_if_new(self, trigger: str, state: checkpoint_store.TaskState) -> Written | None:
+        """Write a checkpoint unless the newest one says the same; a state is written down once.
+
+        Blocks, so call it off the loop, and then `note` it.
+        """
+        before = self._saved()
+        if before is not None and resume.says_the_same(before, state.checkpoint):
+            return None
+        return self._write(trigger, state)
+
+    def _write(self, trigger: str, state: checkpoint_store.TaskState) -> Written:
         before = self._saved(also_rewound=True)
         with self._context.transcript.history() as history:
             saves = history.newest(["checkpoint_saved"], LOOKED_BACK)
@@ -200,6 +213,12 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
             trigger=trigger,
             newest=state.newest,
         )
+        return before, told, saved
+
+    def note(self, written: Written) -> Line:
+        """Record a checkpoint that was written, and what it tells into the log."""
+        before, told, saved = written
+        memories = self._memories
         line = self._context.window.record(saved.entry, self._context.transcript.last_turn)
         section = log_section(before, saved.checkpoint)
         section = msgspec.structs.replace(
@@ -213,13 +232,6 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
         memories.cited.clear()
         memories.prevented.clear()
         return line
-
-    def save_if_new(self, trigger: str, state: checkpoint_store.TaskState) -> Line | None:
-        """Save a checkpoint unless the newest one says the same; a state is written down once."""
-        before = self._saved()
-        if before is not None and resume.says_the_same(before, state.checkpoint):
-            return None
-        return self.save_checkpoint(trigger, state)
 
     def _saved(self, *, also_rewound: bool = False) -> Checkpoint | None:
         with self._context.transcript.history() as history:

@@ -13,7 +13,6 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.message import Message
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Static
 from textual.worker import Worker
@@ -21,6 +20,7 @@ from textual.worker import Worker
 from mindstone_tui.core import errors, numbers
 from mindstone_tui.tui import show
 from mindstone_tui.tui.host import AppHost, OpenConversation
+from mindstone_tui.tui.widgets.base import PacedScreen
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, LeftLog, StatusLine
 from mindstone_tui.tui.widgets.conversation import ConversationView
 from mindstone_tui.tui.widgets.input_area import InputArea, Queued, named
@@ -62,7 +62,7 @@ _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 LONG_LINES: Final = 100  # of a message, from which on it is said that they are being read
 
 
-class TalkScreen(Screen[None]):
+class TalkScreen(PacedScreen):
     """A conversation on the left, live or recorded, and its context window on the right."""
 
     HORIZONTAL_BREAKPOINTS = [  # Textual declares it without ClassVar

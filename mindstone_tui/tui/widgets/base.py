@@ -1,6 +1,8 @@
 """What other widgets are made of: rows that open, content that grows, one line to type into."""
 
+import time
 from collections.abc import Iterator
+from typing import Final
 
 from textual import events
 from textual.app import ComposeResult
@@ -9,11 +11,16 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
 from textual.reactive import reactive
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
 from mindstone_tui.core.text import one_line
 from mindstone_tui.tui.prompt.paste import with_newlines
+from mindstone_tui.tui.terminal import LastingDriver
+
+_LETTER: Final = 0.06
+"""Seconds for which a picture waits for a letter that was read; it may be for somebody else."""
 
 
 class GrowsQuietly(Widget):
@@ -40,6 +47,23 @@ class GrowsQuietly(Widget):
             # The layout draws a widget of another size whole; what it still asks for came with it.
             self._repaint_regions.clear()
         return sent
+
+
+class PacedScreen(Screen[None]):
+    """Draws a letter that was typed before all else: a picture of everything takes far longer."""
+
+    def draw_first(self, widget: Widget) -> None:
+        """Draw one widget where it is, whatever else waits to be drawn or laid out."""
+        waiting = self._dirty_widgets - {widget}
+        self._compositor.update_widgets({widget})
+        self._compositor_refresh()
+        self._dirty_widgets.update(waiting)
+
+    def _on_timer_update(self) -> None:
+        driver = self.app._driver
+        typed = driver.typed if isinstance(driver, LastingDriver) else 0.0
+        if time.monotonic() - typed > _LETTER:  # else asked again with the next frame
+            super()._on_timer_update()
 
 
 def only_plain(self: Widget, event: events.Click) -> None:

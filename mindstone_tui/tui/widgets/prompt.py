@@ -18,7 +18,8 @@ from textual.widgets.text_area import Document, Edit, EditResult, Location
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import is_editable
 from mindstone_tui.tui.prompt.paste import Pastes
-from mindstone_tui.tui.terminal import KeyAmong
+from mindstone_tui.tui.terminal import KeyAmong, LastingDriver
+from mindstone_tui.tui.widgets.base import PacedScreen
 
 if TYPE_CHECKING:
     from mindstone_tui.core.events import Attachment
@@ -69,6 +70,8 @@ _MOTIONS: Final[dict[str, Callable[[TextArea], Location]]] = {
 
 _APART: Final = 0.005
 """Seconds between two keys that a hand presses; what comes faster is a paste without its marks."""
+_FRAME: Final = 1 / 60
+"""Seconds; what changes more often, as by a key that is held down, is drawn with the next frame."""
 
 
 def origin_of(pasted: str) -> str:
@@ -267,6 +270,7 @@ class Prompt(TextArea):
         self._draft = ("", "")
         self.completing = False
         """The list of completions is open and has the arrow keys, Tab and Enter."""
+        self._drawn, self._keyed = 0.0, False
         self.pressed = self._before = 0.0
         """When the key was pressed that it acts on, and the one before it."""
         self.queued = False
@@ -276,6 +280,17 @@ class Prompt(TextArea):
         """Style it anew; not while it is still being made, which Textual would do as well."""
         if self.is_attached:
             super().update_node_styles(animate=animate)
+
+    def _check_refresh(self) -> None:
+        """Draw what a key changed at once: a frame may have the whole screen to lay out first."""
+        app, now = self.app, time.monotonic()
+        if self._keyed and self._repaint_required and not self._layout_required:
+            screen, self._keyed = self.screen, False
+            drawable = screen is app.screen and not app._batch_count
+            if drawable and isinstance(screen, PacedScreen) and now - self._drawn > _FRAME:
+                self._drawn, self._repaint_required = now, False
+                screen.draw_first(self)
+        super()._check_refresh()
 
     @property
     def unfolded(self) -> str:
@@ -426,6 +441,9 @@ class Prompt(TextArea):
     # keys
 
     async def _on_key(self, event: events.Key) -> None:
+        self._keyed = True
+        if isinstance(driver := self.app._driver, LastingDriver):
+            driver.typed = 0.0  # drawn before anything else has its turn
         self._before, self.pressed = self.pressed, event.time
         if event.key == "escape" and self.completing:
             self.post_message(self.Navigated("escape"))

@@ -166,7 +166,7 @@ async def test_resuming_stands_in_the_next_prompt_once_and_replay_proves_it(
         await stage.run("/checkpoint")
         assert len(stage.entries(CheckpointSaved)) == before + 2, "a person's word always counts"
         tasks = stage.session.services.features.get(TasksFeature).tasks
-        assert tasks.save_if_new("window", tasks.state()) is None
+        assert tasks.write_if_new("window", tasks.state()) is None
     check_history(stage.places)
 
 
