@@ -7,6 +7,7 @@ opened after that.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -392,6 +393,7 @@ def _warm_up() -> None:
     del approval, exchange
     parse("**first**")
     warm_up()
+    gc.freeze()  # all of this stays: looking through it for garbage would hold up keys for 50 ms
 
 
 async def _no_conversation(_key: str) -> Conversation:

@@ -256,7 +256,7 @@ async def test_the_click_or_key_that_leads_to_the_page_decides_nothing_on_it(
             browser.run("window.dispatchEvent(new Event('focus'))")
             browser.click(*place)
         assert "you just came here" in seen(browser, ".ask .age")
-        browser.run("document.querySelector('[data-choice=allow-0]').focus()")
+        browser.run("document.querySelector('[data-choice=allow-0]').focus(); focused = 0")
         browser.enter()
         browser.run(ESCAPE.replace("document.activeElement", "document"))
         assert browser.run("document.querySelector('.ask input').hidden"), "that is an answer, too"
@@ -488,6 +488,47 @@ async def test_a_click_on_a_button_that_does_not_work_yet_leaves_the_cursor_wher
     await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
 
 
+@pytest.mark.parametrize("back", range(4))
+async def test_words_that_go_on_behind_a_tab_are_written_and_press_nothing(
+    home: Path, tmp_path: Path, back: int
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        app.say("clean up")
+        browser.until(IN_VIEW)
+        browser.run("second(); document.getElementById('text').focus()")
+        browser.press("port\t")
+        assert browser.run("document.activeElement.id") == "text", "it came among letters"
+        buttons = "[...document.querySelectorAll('.ask button'), ...['send', 'stop'].map($)]"
+        browser.run(f"{buttons}.at(-{back}).focus()")
+        browser.press(" ")
+        browser.run("focused = 0")  # whatever the time
+        browser.press("now y n")
+        assert browser.run(TEXT) == "portnow y n"
+        assert browser.run("posted.some((one) => /answer|stop|send/.test(one))") is False
+        app.decline()
+        waits(browser, "Well.")
+
+    await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+
+
+async def test_a_click_that_was_drawn_along_an_answer_marks_it_and_gives_none(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        app.say("clean up")
+        browser.until(IN_VIEW)
+        browser.run("second(); window.at = Date.now()")
+        browser.until("Date.now() - at > 2 * HELD")
+        place = browser.run(MIDDLES)[0]
+        browser.click(*place, drawn=20.0)
+        assert "that marked the words" in seen(browser, ".ask .age")
+        browser.click(*place, drawn=2.0)
+        browser.until("posted.includes('/page/answer')")
+        waits(browser, "Well.")
+
+    await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+
+
 @pytest.mark.parametrize("by", ["the app", "its own Enter"])
 async def test_an_enter_for_a_question_that_is_over_sends_nothing(
     home: Path, tmp_path: Path, by: str
@@ -497,7 +538,7 @@ async def test_an_enter_for_a_question_that_is_over_sends_nothing(
         browser.until(IN_VIEW)
         browser.run("document.getElementById('text').focus()")
         browser.type("half a message")
-        browser.run("second(); document.querySelector('[data-choice=deny]').focus()")
+        browser.run("second(); document.querySelector('[data-choice=deny]').focus(); focused = 0")
         if by == "the app":
             app.decline()
         else:
@@ -534,7 +575,7 @@ async def test_which_key_answered_is_on_record(home: Path, tmp_path: Path) -> No
     def drive(browser: Browser, served: Residence, app: Driven) -> None:
         app.say("clean up")
         browser.until(IN_VIEW)
-        browser.run("second(); document.querySelector('[data-choice=deny]').focus()")
+        browser.run("second(); document.querySelector('[data-choice=deny]').focus(); focused = 0")
         browser.enter()
         waits(browser, "Well.")
         say(browser, "clean up more")

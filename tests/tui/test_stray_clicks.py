@@ -44,6 +44,42 @@ async def test_only_a_plain_left_click_answers(how: dict[str, Any]) -> None:
         await until(pilot, lambda: [one[0] for one in talk.did] == ["answer"])
 
 
+@pytest.mark.parametrize(("drawn", "given"), [(10, []), (1, ["answer"])])
+async def test_a_click_that_is_drawn_along_an_answer_gives_none(
+    drawn: int, given: list[str]
+) -> None:
+    now = [100.0]
+    app, talk = timed(now, asked(1, "go"), WISH)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += GRACE + 0.5
+        x, y = app.query_one("#allow-0").region.offset
+        for kind, at in ((events.MouseDown, x), (events.MouseUp, x + drawn)):
+            app.post_message(kind(None, at, y, 0, 0, 1, False, False, False, at, y))
+        await pilot.pause()
+        assert [one[0] for one in talk.did] == given
+
+
+@pytest.mark.parametrize("question", [True, False])
+async def test_a_second_escape_out_of_a_list_of_completions_stops_nothing(question: bool) -> None:
+    now = [100.0]
+    app, talk = timed(now, asked(1, "go"), *([WISH] if question else []))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk) if question else bool(talk.settled))
+        now[0] += GRACE + 0.5
+        await pilot.press("/", "u")
+        await until(pilot, lambda: app.chat.input_area.prompt.completing)
+        await pilot.press("escape")
+        await until(pilot, lambda: not app.chat.input_area.prompt.completing)
+        await pilot.press("escape", "escape")
+        assert talk.did == []
+        later = events.Key("escape", "\x1b")
+        later.time += 10.0
+        now[0] += 10.0
+        app.post_message(later)
+        await until(pilot, lambda: talk.did == [("interrupt",)])
+
+
 @pytest.mark.parametrize("reported", [True, False])
 async def test_the_click_that_brings_the_focus_back_to_the_terminal_decides_nothing(
     reported: bool,
@@ -102,6 +138,8 @@ async def test_a_list_of_messages_to_go_back_to_is_read_before_one_is_taken() ->
         await settle(pilot, talk)
         await pilot.press("escape", "escape")
         await until(pilot, lambda: app.screen is not app.chat and "blue" in drawn(app))
+        await pilot.press("up")
+        assert app.screen.query_one(OptionList).highlighted == 0, "the oldest is far away"
         await pilot.press("enter")
         await pilot.click(OptionList, offset=(4, 1))
         assert (talk.did, app.screen is app.chat) == ([], False), "nobody can have read it"

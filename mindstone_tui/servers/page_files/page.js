@@ -5,6 +5,7 @@ const $ = (id) => document.getElementById(id);
 const talk = $("talk");
 const GRACE = 1000; // milliseconds for which a question must have been in view
 const HELD = 500; // milliseconds in which a second click or key goes with the first
+const DRAG = 6; // pixels that a hand moves in a click
 const ROOM = 2000; // milliseconds after which what is sent gets the connection of another stream
 const PATIENCE = 5000; // milliseconds after which it is given up
 const CROWDED = " If many windows of this page are open in this browser, close one.";
@@ -14,6 +15,7 @@ const TAKEN = "That question is over: nothing is sent.";
 const TORN = "That question is over, and its reason stands here: nothing is sent.";
 const EARLY = "Your click on an answer came too early: nothing is decided or sent.";
 let unmeant = ""; // why the next Enter sends nothing: what it ends was begun as something else
+let letter = 0, focused = 0, early = false; // when one was last written, and a button got the focus; whether its key came with that
 let written = 0; // when the first letter of what stands there was written: a command means nothing that came later
 let back = 0; // when the window last got the focus: the click or key that led here was meant for nothing on it
 const away = () => !document.hasFocus() || Date.now() - back < GRACE;
@@ -174,7 +176,7 @@ const draw = {
     const begun = tools[item.call];
     if (begun?.dataset.state === "running") begun.querySelector(".state").textContent = "approval needed"; else delete tools[item.call];
     wanted[item.call] = item.shown;
-    let place = "", moved = 0, aimed = false, missed = 0; // where the buttons stand, and since when
+    let place = "", moved = 0, aimed = false, missed = 0, from = [0, 0]; // where the buttons stand, and since when; where a click began
     const tick = setInterval(() => {
       if (!node.isConnected) clearInterval(tick);
       if (Date.now() - missed >= 2 * HELD) age.textContent = "waits for your answer · " + Math.round((Date.now() - asked) / 1000) + " s";
@@ -197,11 +199,12 @@ const draw = {
     };
     const looking = setInterval(stands, HELD / 5);
     row.onmousedown = (event) => event.preventDefault(); // who is writing goes on where they are
-    row.onpointerdown = () => { aimed = !away() && stands(); if (row.firstChild.disabled) { unmeant = EARLY; missed = Date.now(); age.textContent = "too early: read it, then choose"; arm(); } };
+    row.onpointerdown = (event) => { from = [event.clientX, event.clientY]; aimed = !away() && stands(); if (row.firstChild.disabled) { unmeant = EARLY; missed = Date.now(); age.textContent = "too early: read it, then choose"; arm(); } };
     const strays = (event) => {
-      if (event.detail ? aimed && stands() : !away()) return false; // a key presses what has the focus, wherever that is
+      const drawn = event.detail && Math.hypot(event.clientX - from[0], event.clientY - from[1]) > DRAG; // to mark the words
+      if (event.detail ? aimed && stands() && !drawn : !away()) return false; // a key presses what has the focus, wherever that is
       missed = Date.now();
-      age.textContent = away() ? "you just came here: read it, then choose" : "it moved: click again";
+      age.textContent = drawn ? "that marked the words: click again" : away() ? "you just came here: read it, then choose" : "it moved: click again";
       return true;
     };
     let shown = Date.now(), waits = 0, sent = null; // the answer that is under way: another one takes its place
@@ -569,13 +572,25 @@ $("theme").onclick = () => {
   theme();
 };
 $("gate").addEventListener("close", () => { token = $("token").value.trim(); sessionStorage.setItem("token", token); begin(); });
+// Words that go on behind a Tab are written, wherever it led, and press nothing; a Tab among them leads nowhere.
+document.addEventListener("focusin", () => { focused = Date.now(); });
+document.addEventListener("keydown", (event) => {
+  const sign = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey, now = Date.now();
+  const idle = ["BUTTON", "BODY"].includes(document.activeElement.tagName);
+  if (event.key === "Tab" && now - letter < HELD) event.preventDefault();
+  early = now - focused < HELD;
+  if (sign && event.key !== " " && idle && !document.querySelector("dialog[open]")) $("text").focus();
+  if (sign) letter = now;
+}, true);
+document.addEventListener("click", (event) => {
+  if (event.isTrusted && !event.detail && early && event.target === document.activeElement) { event.preventDefault(); event.stopPropagation(); }
+}, true);
 document.addEventListener("keydown", (event) => {
   const early = Date.now() - opened < GRACE;
   // In the search field Escape leaves the field: only where one talks does it stop a turn.
   if (event.key === "Escape" && event.target === $("query")) { $("query").value = ""; opened = Date.now(); $("text").focus(); return; }
   if (event.key === "Escape" && !event.repeat && !early && !away() && !document.querySelector("dialog[open]") && !$("stop").hidden) stop("escape");
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); $("query").focus(); }
-  if (event.key === "/" && document.activeElement === document.body) { event.preventDefault(); $("text").focus(); }
 });
 theme();
 setInterval(look, 20000);

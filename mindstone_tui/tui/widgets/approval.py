@@ -20,6 +20,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.geometry import Offset
 from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
@@ -38,6 +39,8 @@ _SETTLE: Final = 0.25
 a letter that another one follows sooner was the beginning of a word."""
 _WRITING: Final = 0.5
 """Share of it after a letter of a message: a Tab that comes sooner belongs to those words."""
+_DRAG: Final = 2.0
+"""Cells that a hand moves in a click."""
 _CHAT: Final = 6
 """One row of so many stays with the conversation, as long as the content has a few."""
 _LEAST: Final = 3
@@ -393,7 +396,17 @@ class Decision(Vertical):
 
 class _Answer(Button):
     FOCUS_ON_CLICK = False  # what is typed after any other click is no answer either
-    on_click = only_plain
+    _pressed_at = Offset()
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self._pressed_at = event.screen_offset
+
+    def on_click(self, event: events.Click) -> None:
+        """Take a plain click; who draws the mouse along the words wants to mark them."""
+        if self._pressed_at.get_distance_to(event.screen_offset) > _DRAG:
+            event.stop()
+            event.prevent_default()
+        only_plain(self, event)
 
 
 def button(key: str, label: Content, choice: str) -> Button:

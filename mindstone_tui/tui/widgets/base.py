@@ -74,9 +74,17 @@ def only_plain(self: Widget, event: events.Click) -> None:
 
 
 class Rows(OptionList):
-    """A list whose rows take a plain click."""
+    """A list whose rows take a plain click, and which ends where it ends."""
 
     on_click = only_plain
+
+    def action_cursor_up(self) -> None:
+        if self.highlighted:
+            super().action_cursor_up()
+
+    def action_cursor_down(self) -> None:
+        if self.highlighted != self.option_count - 1:
+            super().action_cursor_down()
 
 
 class FoldTitle(Static, can_focus=True):

@@ -275,6 +275,9 @@ class InputArea(Vertical):
                 self.completions.action_cursor_down()
             case "escape":
                 self.close()
+                self._held = (event.key, time.monotonic())  # a second one was to close it, too
+                if self.decision is not None:
+                    self.decision.gate.begin_anew(self._host.clock())
             case "enter" | "tab":
                 self._accept(send=event.key == "enter")
 

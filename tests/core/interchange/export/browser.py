@@ -137,10 +137,23 @@ class Browser:
         if not held:
             self._ask("Input.dispatchKeyEvent", type="keyUp", **key)
 
-    def click(self, x: float, y: float) -> None:
-        """Press and release the mouse at a place."""
-        for kind in ("mousePressed", "mouseReleased"):
-            where = {"x": x, "y": y, "button": "left", "clickCount": 1}
+    def press(self, keys: str) -> None:
+        """Press keys one after the other; a tab is the key of that name."""
+        for key in keys:
+            one = {"key": "Tab" if key == "\t" else key}
+            one |= {"code": "Space" if key == " " else "", "text": "" if key == "\t" else key}
+            number = ord(key.upper()) if key in "\t " or key.isalpha() else 0
+            for kind in ("keyDown", "keyUp"):
+                self._ask("Input.dispatchKeyEvent", type=kind, windowsVirtualKeyCode=number, **one)
+
+    def click(self, x: float, y: float, *, drawn: float = 0.0) -> None:
+        """Press the mouse at a place, and release it there or so far to the right."""
+        for kind, at in (
+            ("mousePressed", x),
+            ("mouseMoved", x + drawn),
+            ("mouseReleased", x + drawn),
+        ):
+            where = {"x": at, "y": y, "button": "left", "clickCount": 1}
             self._ask("Input.dispatchMouseEvent", type=kind, **where)
 
     def prefer(self, scheme: str) -> None:
