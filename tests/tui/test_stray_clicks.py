@@ -80,6 +80,43 @@ async def test_a_second_escape_out_of_a_list_of_completions_stops_nothing(questi
         await until(pilot, lambda: talk.did == [("interrupt",)])
 
 
+async def test_a_key_that_was_to_stop_a_turn_stops_none_that_was_queued_behind_it() -> None:
+    now = [100.0]
+    queued = msgspec.structs.replace(asked(2, "and then"), queued="q")
+    app, talk = timed(now, asked(1, "go"), done(1), queued)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: talk.settled and app.chat.running == 2)
+        now[0] += 0.5 * GRACE
+        await pilot.press("escape")
+        assert talk.did == []
+        now[0] += GRACE
+        await pilot.press("escape")
+        await until(pilot, lambda: talk.did == [("interrupt",)])
+
+
+@pytest.mark.parametrize("words", ["", "half "])
+async def test_a_letter_must_stay_alone_for_longer_while_a_message_is_half_written(
+    words: str,
+) -> None:
+    now = [100.0]
+    app, talk = timed(now, asked(1, "go"), WISH)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        await pilot.press(*words.replace(" ", ""), *(["space"] if words else []))
+        now[0] += GRACE + 1.5
+        await pilot.press("tab")
+        await until(pilot, lambda: isinstance(app.focused, Button))
+        now[0] += GRACE
+        await pilot.press("n")
+        decision = app.chat.input_area.decision
+        assert decision is not None
+        assert "A letter that follows takes it back" in drawn(app)
+        assert decision.gate.alone == GRACE * (0.75 if words else 0.25)
+        await pilot.press("o")
+        await pilot.pause()
+        assert (talk.did, app.chat.input_area.prompt.text) == ([], f"{words}no")
+
+
 @pytest.mark.parametrize("reported", [True, False])
 async def test_the_click_that_brings_the_focus_back_to_the_terminal_decides_nothing(
     reported: bool,

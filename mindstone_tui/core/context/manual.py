@@ -200,7 +200,7 @@ def check_rewind(live: LiveWindow, to_turn: int) -> None:
         )
 
 
-async def rewind(live: LiveWindow, to_turn: int, how: str = "") -> Line:
+async def rewind(live: LiveWindow, to_turn: int, how: str = "", seen: float = 0.0) -> Line:
     """Go on from an earlier turn; what came later leaves the window and stays in history."""
     check_rewind(live, to_turn)
     call = live.now()
@@ -208,7 +208,7 @@ async def rewind(live: LiveWindow, to_turn: int, how: str = "") -> Line:
     # Nothing depends on it: who asks for what was rewound finds it as soon as it is indexed.
     with contextlib.suppress(RecallError):
         await live.ensure([ExchangeLines(unit.turn, unit.lines) for unit in gone])
-    rewound = msgspec.structs.replace(_rewound(live, call, to_turn), how=how)
+    rewound = msgspec.structs.replace(_rewound(live, call, to_turn), how=how, seen=seen)
     return live.record(rewound, live.fold.turn)
 
 

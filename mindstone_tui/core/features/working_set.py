@@ -130,7 +130,7 @@ class WindowFeature(Feature):
             )
             async for event in undo.put_back(self.session, "undo", turns, sets, way):
                 yield event
-        rewound = await manual.rewind(self.context.window, turn, how=self.context.hand[0])
+        rewound = await manual.rewind(self.context.window, turn, **self.context.by_hand())
         self.session.read_anew()
         for event in _tell("rewind", [rewound], ""):
             yield event

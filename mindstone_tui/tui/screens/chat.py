@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -32,22 +33,20 @@ if TYPE_CHECKING:
     from mindstone_tui.tui.widgets.welcome import Welcome
 
 
+@dataclass
 class ScreenWanted(Message):
     """A request to open a screen or run an app action, by its slash command's name."""
 
-    def __init__(self, screen: str, argument: str = "") -> None:
-        super().__init__()
-        self.screen = screen
-        self.argument = argument
+    screen: str
+    argument: str = ""
 
 
+@dataclass
 class TurnFinished(Message):
     """A turn is over, after so many seconds."""
 
-    def __init__(self, ended: ev.TurnEnded, elapsed: float) -> None:
-        super().__init__()
-        self.ended = ended
-        self.elapsed = elapsed
+    ended: ev.TurnEnded
+    elapsed: float
 
 
 class ApprovalWaits(Message):
@@ -57,6 +56,7 @@ class ApprovalWaits(Message):
 _NOT_OPEN: Final = "No session is open. Ctrl+Q leaves."
 _COVERED: Final = "A question in the chat waits for your answer. Esc goes back to it."
 _STOPPING: Final = "Stopping the turn. Ctrl+C again leaves instead, and the question waits."
+_NEXT: Final = "The next turn just began, with what was queued. The same key again stops it."
 _TWICE: Final = 1.0  # seconds within which a key counts as pressed twice
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 LONG_LINES: Final = 100  # of a message, from which on it is said that they are being read
@@ -140,7 +140,7 @@ class ChatScreen(TalkScreen):
         """What was sent before the session was open, in order; it waits in the queue."""
         self._following: Worker[None] | None = None
         self._first = ("sessions", host.offers) if host.offers else ("transcript", host.at)
-        self._then = self._keep_model = self._doing = ""
+        self._then = self._keep_model = self._doing = self._followed = ""
 
     def _classes_here(self) -> str:
         """The classes that this terminal's size asks for: known now, nothing is styled twice."""
@@ -304,7 +304,7 @@ class ChatScreen(TalkScreen):
     # the turn
 
     def _begin(self, event: ev.TurnStarted) -> None:
-        self.running, self._doing = event.turn, ""
+        self.running, self._doing, self._followed = event.turn, "", event.queued
         self._since = self.host.clock()
         self.query("#welcome").remove()
         self._keep_time(True)
@@ -314,8 +314,7 @@ class ChatScreen(TalkScreen):
     def _end(self, event: ev.TurnEnded) -> None:
         self.running = 0
         self._keep_time(False)
-        self._asked.clear()
-        self._at_work.clear()
+        self._asked, self._at_work = [], set()
         self._withdraw_question("")
         self.post_message(TurnFinished(event, self.host.clock() - self._since))
 
@@ -340,10 +339,9 @@ class ChatScreen(TalkScreen):
             elapsed = numbers.seconds(float(seconds)).replace(".0", "")
             how = "Tab answers, Esc stops" if self._asked else "Esc stops"
             self.status.doing = f"{self._doing} · {elapsed} · {how.lower()}"
-            sign = _SPINNER[seconds % len(_SPINNER)]
             sent = self._doing == "sent"
             what = f"waiting for {self.status.model or 'the model'}" if sent else self._doing
-            said = f"{sign} {what} · {elapsed} · {how}"
+            said = f"{_SPINNER[seconds % len(_SPINNER)]} {what} · {elapsed} · {how}"
             self.query_one("#working", Static).update(show.line(said, 120, "$accent"))
 
     # approvals
@@ -516,11 +514,14 @@ class ChatScreen(TalkScreen):
         self._escaped = 0.0 if prompt.text or twice else now
 
     def _stop_turn(self, how: str = "Ctrl+C") -> bool:
-        """Stop the running turn; whether there is one."""
-        if (self.running or self._asked) and self.talk is not None:
+        """Stop the running turn, unless it just followed another; whether there is one."""
+        if not (self.running or self._asked) or self.talk is None:
+            return False
+        if self._followed and self.host.clock() - self._since < self.host.decision_grace:
+            self.notify(_NEXT)
+        else:
             self.talk.interrupt(how=how)
-            return True
-        return False
+        return True
 
     @on(Prompt.Broken)
     def _broken(self, event: Prompt.Broken) -> None:

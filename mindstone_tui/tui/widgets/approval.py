@@ -39,6 +39,8 @@ _SETTLE: Final = 0.25
 a letter that another one follows sooner was the beginning of a word."""
 _WRITING: Final = 0.5
 """Share of it after a letter of a message: a Tab that comes sooner belongs to those words."""
+_HALF_WRITTEN: Final = 0.75
+"""Share of it for which a letter must stay alone while a message is half written."""
 _DRAG: Final = 2.0
 """Cells that a hand moves in a click."""
 _CHAT: Final = 6
@@ -57,6 +59,7 @@ _INSIDE: Final = (
     "Esc back to your message",
 )
 _REASON: Final = "Enter declines with this reason. Esc goes back to the answers."
+_ALONE: Final = "Answering … A letter that follows takes it back, Enter confirms."
 _QUICK: Final = "That began like a word: not sent. Enter declines with this reason."
 _EARLY: Final = "Too early: nothing is decided. Read it, then press Tab and one key."
 
@@ -74,6 +77,8 @@ class Gate:
         self._noticed = 0.0
         self._written = -math.inf
         self._entered: float | None = None
+        self.half_written = False
+        """A message stands beside it that was not sent."""
 
     def show(self, at: float) -> None:
         """It came into view; whatever was known before is void."""
@@ -114,7 +119,8 @@ class Gate:
     @property
     def alone(self) -> float:
         """Seconds for which a letter must stay alone to be an answer."""
-        return max(0.0, self._grace * _SETTLE)
+        share = _HALF_WRITTEN if self.half_written else _SETTLE
+        return max(0.0, self._grace * share)
 
     def whose(self, at: float, *, answers: bool, printable: bool) -> Whose:
         """Whose a key is while the focus is in here, and whether it is one that answers.
@@ -285,6 +291,7 @@ class Decision(Vertical):
             await self._choose(event.key, action)
         elif whose == "answer" and event.is_printable and self.gate.alone:
             self._letter = event
+            self.query_one("#how", Static).update(_ALONE)
             self._alone = self.set_timer(self.gate.alone, partial(self._choose, event.key, action))
         elif whose == "answer":
             await self._choose(event.key, action or f"choose('{self.screen.focused.id}')")
@@ -326,6 +333,7 @@ class Decision(Vertical):
             return "answer"
         if isinstance(event, events.Key) and not event.is_printable:
             self._letter = None
+            self._make_room()
             return None
         self.too_early()
         return "prompt"

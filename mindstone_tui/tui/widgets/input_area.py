@@ -221,6 +221,8 @@ class InputArea(Vertical):
             self._torn = ""
         elif self.decision is not None:
             self.decision.gate.write(self._host.clock())
+        if self.decision is not None:
+            self.decision.gate.half_written = bool(self.prompt.text)
 
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
@@ -330,6 +332,7 @@ class InputArea(Vertical):
         if self.decision is not None:
             self.withdraw(self.decision)
         self.decision, self._decided = decision, then
+        decision.gate.half_written = bool(self.prompt.text)
         self.mount(decision, before=0)
 
     def withdraw(self, decision: Decision) -> None:
