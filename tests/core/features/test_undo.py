@@ -254,8 +254,9 @@ async def test_a_rewind_that_cannot_be_touches_no_file(tmp_path: Path) -> None:
         assert "was itself rewound" in str(ended)
         assert picture(work) == before
         # Before a turn is whatever counted then, rewound turns left out.
-        await stage.run("/rewind before turn 4")
-        assert stage.entries(Rewound)[-1].to_turn == 1
+        await stage.run("/rewind before turn 4", how="picked in the list", seen=2.5)
+        rewound = stage.entries(Rewound)[-1]
+        assert (rewound.to_turn, rewound.how, rewound.seen) == (1, "picked in the list", 2.5)
 
 
 async def test_undo_says_that_it_does_not_reach_what_a_person_ran(tmp_path: Path) -> None:

@@ -114,11 +114,11 @@ class Stage:
         return await self.until(events.TurnEnded, after=here)
 
     async def run(
-        self, line: str, *, patience: float = PATIENCE
+        self, line: str, *, patience: float = PATIENCE, how: str = "", seen: float = 0.0
     ) -> tuple[events.CommandEnded, str]:
         """Run one command, to its end; everything it printed."""
         here = len(self.heard)
-        self.session.command(line)
+        self.session.command(line, how=how, seen=seen)
         ended = await self.until(events.CommandEnded, after=here, patience=patience)
         printed = [e.text for e in self.heard[here:] if isinstance(e, events.CommandPrinted)]
         offered = [e.otherwise for e in self.heard[here:] if isinstance(e, events.ScreenAsked)]
