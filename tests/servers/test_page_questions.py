@@ -564,6 +564,11 @@ async def test_an_escape_that_leaves_the_search_is_no_first_half_of_a_stop(
         browser.run(f"{ESCAPE}")
         assert browser.run("document.activeElement.id") == "text"
         browser.run(f"{ESCAPE}")
+        browser.until("!$('waiting').hidden && $('waiting').textContent === '1 waiting'")
+        browser.run("window.shut = false; $('found').addEventListener('close', () => shut = true)")
+        browser.run("opened = 0; $('waiting').click(); $('found').close()")
+        browser.until("shut")
+        browser.run(f"{ESCAPE}")
         assert browser.run("posted.includes('/page/stop')") is False
         app.decline()
         waits(browser, "Well.")

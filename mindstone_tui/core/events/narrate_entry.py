@@ -36,7 +36,8 @@ def decided(channel: str, how: str, seen: float) -> str:
     """Where a person decided, with which key or click, and how long they could have read it."""
     where = "" if how.startswith(ANSWERED) else " ".join(surface_of(channel))
     where = "in a shell" if how.startswith("typed mindstone") else where
-    key = f"with {one_line(how, 60)}" if how else ""
+    with_it = "that answer" if how.startswith(ANSWERED) else one_line(how, 60)
+    key = f"with {with_it}" if how else ""
     read = f"{seen * 1_000:.0f} ms" if 0 < seen < 0.1 else seconds(seen)
     after = f", {read} after it came into view" if seen else ""
     return " ".join(filter(None, (where, key))) + after

@@ -171,6 +171,7 @@ const draw = {
     node.setAttribute("role", "alertdialog");
     node.setAttribute("aria-label", item.heading);
     titled(); // whoever looks at another tab sees it there
+    look();
     node.classList.toggle("worst", WORST.includes(item.worst));
     const asked = Date.parse(item.since) || Date.now(), age = make("small", "age", "read it: the buttons work in a second");
     const begun = tools[item.call];
@@ -357,6 +358,7 @@ function settle(name, text, why) {
   if (!node) return null;
   delete asks[name];
   titled();
+  look();
   if (node.contains(document.activeElement)) {
     unmeant = node.dataset.decided ? TAKEN : ELSEWHERE;
     setTimeout(() => { if (unmeant === TAKEN) unmeant = ""; }, GRACE);
@@ -573,6 +575,7 @@ $("theme").onclick = () => {
 };
 $("gate").addEventListener("close", () => { token = $("token").value.trim(); sessionStorage.setItem("token", token); begin(); });
 // Words that go on behind a Tab are written, wherever it led, and press nothing; a Tab among them leads nowhere.
+for (const box of document.querySelectorAll("dialog")) box.addEventListener("close", () => { opened = Date.now(); });
 document.addEventListener("focusin", () => { focused = Date.now(); });
 document.addEventListener("keydown", (event) => {
   const sign = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey, now = Date.now();

@@ -323,7 +323,7 @@ async def test_a_memory_that_a_call_asked_for_names_the_answer_that_let_it(
     (decided,) = app.entries(MemoryDecided)
     assert (decided.how, decided.seen) == (f"the answer to {asked.call}", 3.0)
     assert "Allowed on the page with click, 3.0 s after it came into view" in told
-    approved = f"Memory {decided.proposal} approved, with the answer to {asked.call}, 3.0 s after"
+    approved = f"Memory {decided.proposal} approved, with that answer, 3.0 s after"
     assert approved in told
 
 
