@@ -554,6 +554,25 @@ async def test_an_enter_for_a_question_that_is_over_sends_nothing(
     await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
 
 
+async def test_an_escape_closes_the_panel_that_lies_over_a_narrow_page_and_stops_nothing(
+    home: Path, tmp_path: Path
+) -> None:
+    def drive(browser: Browser, served: Residence, app: Driven) -> None:
+        browser.size(420, 800)
+        browser.until(ARRANGED)
+        app.say("clean up")
+        browser.until(IN_VIEW)
+        browser.run("$('zone').click(); opened = 0")
+        for _ in range(2):
+            browser.run(ESCAPE)
+            assert browser.run(ARRANGED), "it is closed"
+        assert browser.run("posted.includes('/page/stop')") is False
+        app.decline()
+        waits(browser, "Well.")
+
+    await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
+
+
 async def test_an_escape_that_leaves_the_search_is_no_first_half_of_a_stop(
     home: Path, tmp_path: Path
 ) -> None:

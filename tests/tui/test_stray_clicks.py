@@ -80,6 +80,18 @@ async def test_a_second_escape_out_of_a_list_of_completions_stops_nothing(questi
         await until(pilot, lambda: talk.did == [("interrupt",)])
 
 
+async def test_an_escape_closes_the_panel_that_lies_over_the_chat_and_stops_nothing() -> None:
+    now = [100.0]
+    app, talk = timed(now, asked(1, "go"), WISH)
+    async with app.run_test(size=(80, 30)) as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += GRACE + 0.5
+        await pilot.press("ctrl+b")
+        assert app.chat.panel.has_class("-over")
+        await pilot.press("escape", "escape")
+        assert (talk.did, app.chat.panel.has_class("-over")) == ([], False)
+
+
 async def test_a_key_that_was_to_stop_a_turn_stops_none_that_was_queued_behind_it() -> None:
     now = [100.0]
     queued = msgspec.structs.replace(asked(2, "and then"), queued="q")

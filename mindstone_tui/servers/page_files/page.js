@@ -592,6 +592,7 @@ document.addEventListener("keydown", (event) => {
   const early = Date.now() - opened < GRACE;
   // In the search field Escape leaves the field: only where one talks does it stop a turn.
   if (event.key === "Escape" && event.target === $("query")) { $("query").value = ""; opened = Date.now(); $("text").focus(); return; }
+  if (event.key === "Escape" && narrow.matches && !document.body.classList.contains("narrow-panel")) { $("zone").click(); opened = Date.now(); return; } // it lies over all else
   if (event.key === "Escape" && !event.repeat && !early && !away() && !document.querySelector("dialog[open]") && !$("stop").hidden) stop("escape");
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); $("query").focus(); }
 });

@@ -277,9 +277,7 @@ class InputArea(Vertical):
                 self.completions.action_cursor_down()
             case "escape":
                 self.close()
-                self._held = (event.key, time.monotonic())  # a second one was to close it, too
-                if self.decision is not None:
-                    self.decision.gate.begin_anew(self._host.clock())
+                self._escape_once()
             case "enter" | "tab":
                 self._accept(send=event.key == "enter")
 
@@ -375,6 +373,12 @@ class InputArea(Vertical):
         event.stop()
         self.screen.set_focus(self.prompt)
 
+    def _escape_once(self) -> None:
+        """An Escape closed something; a second one was to close it, too, and stops nothing."""
+        self._held = ("escape", time.monotonic())
+        if self.decision is not None:
+            self.decision.gate.begin_anew(self._host.clock())
+
     async def meet(self, event: events.Key | events.Paste) -> bool:
         """Let an open decision say whose a key is; whether it is used up.
 
@@ -386,6 +390,10 @@ class InputArea(Vertical):
         # The key that answered or led out is still held down: it must not send or stop anything.
         self._held = (key, event.time) if held or (inside and key == "escape") else ("", 0.0)
         if held:
+            return True
+        if key == "escape" and not inside and (over := self.screen.query("#panel.-over")):
+            over.remove_class("-over")
+            self._escape_once()
             return True
         if self.decision is not None and inside:
             if (whose := await self.decision.meet(event)) == "prompt":
