@@ -261,9 +261,13 @@ class SharedQuestions:
                 self._shown.clear()
 
     def find(self, *, left: bool = False) -> None:
-        """Take up what is open in a turn that runs elsewhere, or was left by its program."""
+        """Take up what is open in a turn that runs elsewhere, or was left by its program.
+
+        What nobody here has read so far is left to whoever reads it, after what stands before it.
+        """
         for line in standings.still_open(self._newest_turn()):
-            self.hear(line, left=left)
+            if line.seq <= self._context.transcript.head.seq:
+                self.hear(line, left=left)
 
     def _newest_turn(self) -> list[Line]:
         """The lines of the newest turn, and of commands since; only there anything can wait."""

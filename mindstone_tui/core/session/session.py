@@ -150,7 +150,7 @@ class Session:
         if untaken := self.not_taken(shown):
             self._emit(events.Noticed(message=untaken, level="warning"))
         said = inbox.SentMessage(attached.text, shown, "", tuple(before), matched, added)
-        idle = self._inbox.idle.is_set()
+        idle = self._inbox.idle.is_set() and not (self._wait and self._others.running.is_set())
         said = said if idle else self._out.queue(said)
         if steer and self._in_turn and not idle:
             self._context.steering.append(said.message)

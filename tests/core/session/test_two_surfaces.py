@@ -236,6 +236,52 @@ async def test_who_opens_a_session_while_another_turn_runs_is_told_what_waits_be
             assert told.message.startswith("“and the mast?” was queued behind the running turn.")
 
 
+async def test_what_is_said_quickly_behind_another_surfaces_turn_waits_in_that_order(
+    home: Path, tmp_path: Path
+) -> None:
+    both = calls(("shell", {"command": "touch x"}), ("shell", {"command": "touch y"}))
+    asks = script(tmp_path, both, {"text": "done"}, loop=True)
+    async with (
+        on_stage(home, model=asks, cwd=tmp_path, asks=True, channel="web", follow=True) as page,
+        on_stage(home, model=asks, cwd=tmp_path, asks=True, channel="tui", follow=True) as app,
+    ):
+        page.session.send("go")
+        await app.until(events.ToolAsked)
+        for text in ("alpha", "beta", "gamma"):
+            app.session.send(text)
+        await app.until(events.Noticed, lambda event: "Waiting" in event.message)
+        assert [each.text for each in app.entries(MessageQueued)] == ["alpha", "beta", "gamma"]
+        page.session.stop(how="click")
+        await page.until(events.TurnEnded)
+        await app.until(events.MessageWithdrawn)
+
+
+async def test_a_question_is_put_after_what_stands_before_it_and_not_by_who_read_ahead(
+    home: Path, tmp_path: Path
+) -> None:
+    both = calls(("shell", {"command": "touch x"}), ("shell", {"command": "touch y"}))
+    asks = script(tmp_path, both, {"text": "done"}, loop=True)
+    async with (
+        on_stage(home, model=asks, cwd=tmp_path, asks=True, channel="web") as page,
+        on_stage(home, model=asks, cwd=tmp_path, asks=True, channel="tui") as app,
+    ):
+        page.session.send("go")
+        first = await page.until(events.ToolAsked)
+        app.session._catch_up()
+        page.session.answer(first.call, events.Answer(allowed=True, how="y", asked=first.since))
+        second = await page.until(events.ToolAsked, lambda event: event.call != first.call)
+        app.session._questions.find()
+        app.session._catch_up()
+        await app.until(events.ToolAsked, lambda event: event.call == second.call)
+        await app.until(events.ToolStarted, lambda event: event.call == second.call)
+        kinds = (events.ToolAsked, events.ToolStarted)
+        told = [e for e in app.heard if isinstance(e, kinds) and e.call == second.call]
+        assert [type(each) for each in told] == [events.ToolStarted, events.ToolAsked]
+        page.session.stop(how="click")
+        await page.until(events.TurnEnded)
+        app.session._catch_up()
+
+
 async def test_a_model_chosen_in_one_surface_answers_in_the_other(
     home: Path, tmp_path: Path
 ) -> None:
