@@ -7,6 +7,7 @@ kills, forks, imports), and each surface is held to that fold.
 
 from __future__ import annotations
 
+import html
 import json
 import random
 import re
@@ -56,6 +57,10 @@ WALKS = {
     ],
     "a fork": [ROOF, PUMP, ROOF_IS, FORK, PUMP_IS, "thanks", "/rewind turn 3", "well, then"],
     "a fork at a rewound turn": [ROOF, PUMP, ROOF_IS, "/rewind turn 2", f"{FORK} turn 3", "thanks"],
+    "memories": [
+        *(ROOF, "Please remember that the cellar is dry.", "hello"),
+        *("Please remember that the attic is wet.", "/rewind turn 3", "thanks"),
+    ],
     "an import": [ROOF, KILL + PUMP, ROOF_IS, "hello", "/rewind turn 3", IMPORT, PUMP_IS, "thanks"],
 }
 
@@ -233,6 +238,120 @@ def shown(home: Path, key: SessionKey, capsys: pytest.CaptureFixture[str]) -> di
     return told
 
 
+_REPLACED = ("superseded", "corrected")
+_CUT = "cut off here"
+_GONE, _THEIRS = "This turn was rewound", "Imported: said to another program"
+
+
+def hold_exports(home: Path, key: SessionKey, byhand: ByHand) -> None:
+    """What is exported to be read has the marks of each message, and those of each turn."""
+    for name in ("md", "html"):
+        assert run_verb(["export", str(key), "-f", name, "-o", str(home / f"said.{name}")]) == 0
+    page = html.unescape((home / "said.html").read_text())
+    text = (home / "said.md").read_text().replace("\\#", "#")
+    for line in byhand.messages():
+        want, number = byhand.of(line), line["turn"]
+        said = re.escape(line["text"])
+        for name, turn, note in (
+            ("md", rf"\n## Turn {number} .*?(?=\n## |\Z)", rf"> {said}\n\n(\*\(.*?\)\*)?"),
+            (
+                "html",
+                rf' id="turn-{number}".*?(?=<details class="turn"|\Z)',
+                rf'id="s{line["seq"]}">.*?(<p class="cut">.*?)?</section>',
+            ),
+        ):
+            found = re.search(turn, text if name == "md" else page, re.S)
+            assert found is not None, (name, line)
+            told = found[0]
+            assert (_GONE in told) is any(what == "rewound" for what, _ in want), (name, line)
+            assert (_THEIRS in told) is (("imported", None) in want), (name, line)
+            if line["kind"] == "assistant_partial":
+                assert _CUT in told, (name, line)
+            else:
+                beside = re.search(note, told, re.S)
+                marks = marks_in((beside and beside[1]) or "")
+                assert marks == {one for one in want if one[0] in _REPLACED}, (name, line)
+
+
+def hold_library(
+    home: Path, key: SessionKey, byhand: ByHand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Search marks what it finds and finds nothing that was rewound; lists count what was."""
+    capsys.readouterr()
+    only = not any(one.get("parent") for one in byhand.lines) and len([*home.rglob("t*.jsonl")]) < 2
+    for query in ("roof code", "gate code", "pump model"):
+        assert run_verb(["search", query, "--json", "-k", "100"]) in (0, 1)
+        found = json.loads(capsys.readouterr().out or '{"hits": []}')["hits"]
+        hits = {one["seq"]: one for one in found if one["session"] == str(key)}
+        for line in byhand.messages():
+            want, hit = byhand.of(line), hits.get(line["seq"])
+            if all(word in line.get("text", "") for word in query.split()) and only:
+                assert bool(hit) is not any(what == "rewound" for what, _ in want), ("search", line)
+            if hit is not None and line["kind"] == "user_message":
+                marks: set[tuple[str, int | None]] = {
+                    ("corrected", int(n)) for n in hit["corrected"]
+                }
+                marks |= {("superseded", hit["superseded_by"])} if hit["superseded_by"] else set()
+                marks |= {("imported", None)} if hit["imported"] else set()
+                beside = {one for one in want if one[0] in _BESIDE}
+                assert beside <= marks if hit["imported"] else beside == marks, (
+                    "search",
+                    line,
+                    hit,
+                )
+    assert run_verb(["sessions", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["sessions"]
+    (own,) = (one for one in listed if one["session"] == str(key))
+    gone = {one["turn"] for one in byhand.messages() if ("rewound" in str(byhand.of(one)))}
+    copied = {one["turn"] for one in byhand.messages() if one.get("parent")}
+    assert own["rewound"] == len(gone - copied), "sessions"
+    assert run_verb(["stats", "--json"]) == 0
+    total = json.loads(capsys.readouterr().out)["total"]
+    assert total["rewound"] == sum(one["rewound"] for one in listed), "stats"
+
+
+async def hold_work(stage: Stage, byhand: ByHand) -> None:
+    """The panel's report, a checkpoint and the list of memories go by what still counts."""
+    report = stage.session.services.context.report()
+    said = [one for one in byhand.lines if one["kind"] == "user_message"]
+    stands = {one["seq"] for one in said if "rewound" not in str(byhand.of(one))}
+    assert {one.seq for one in report.blocks if one.kind == "user_message"} == stands, "panel"
+    health = (await stage.run("/health"))[1]
+    assert all(one.message in health for one in report.alerts)
+    assert ("No alerts." in health) is not bool(report.alerts), "health"
+    await stage.run("/checkpoint save")
+    shown = [(await stage.run(f"/checkpoint {verb}"))[1] for verb in ("show", "resume")]
+    by_line = {one["seq"]: byhand.of(one) for one in said}
+    for text in shown:
+        for one in said:
+            assert one["seq"] in stands or one["text"] not in text, ("checkpoint", one)
+        for line, old in re.findall(r"line (\d+)\](?:; it corrects line (\d+))?", text):
+            marks = by_line.get(int(line), set())
+            assert not any(what in ("rewound", "superseded") for what, _ in marks), (line, text)
+            replaced = {by for what, by in by_line.get(int(old or 0), ()) if what in _REPLACED}
+            assert not old or int(line) in replaced, ("checkpoint points", line, old)
+    listed = (await stage.run("/memory"))[1]
+    for one in byhand.lines:
+        if one["kind"] == "memory_proposed" and not one.get("parent"):
+            waits = "rewound" not in str(byhand.of(one))
+            assert (f"m{one['seq']}:" in listed) is waits, ("memory", one)
+
+
+async def hold_guide(stage: Stage, home: Path, key: SessionKey) -> None:
+    """The guide answers with what holds, and says of anything else that it was before."""
+    await stage.run("/model local/guide")
+    for thing in ("roof", "gate"):
+        await stage.say(f"What is the {thing} code?")
+        byhand = ByHand(lines_of(home, key))
+        said = {one["seq"]: byhand.of(one) for one in byhand.messages()}
+        answer = [one for one in byhand.lines if one["kind"] == "assistant_message"][-1]["text"]
+        for row in answer.splitlines():
+            for seq in map(int, re.findall(r"line (\d+)†?\)", row)):
+                marks = {what for what, _ in said.get(seq, ())}
+                assert "rewound" not in marks, ("guide", answer)
+                assert row.startswith("Before") or "superseded" not in marks, ("guide", answer)
+
+
 async def hold(
     stage: Stage, home: Path, key: SessionKey, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -291,4 +410,9 @@ async def test_every_surface_tells_of_a_line_what_the_lines_say(
     key = await walk(home, model, WALKS[name])
     for each in {key, SessionKey.parse("main")}:
         async with on_stage(home, key=each, model=model) as stage:
+            await hold_work(stage, ByHand(lines_of(home, each)))
             await hold(stage, home, each, capsys)
+            byhand = ByHand(lines_of(home, each))
+            hold_exports(home, each, byhand)
+            hold_library(home, each, byhand, capsys)
+            await hold_guide(stage, home, each)
