@@ -85,6 +85,7 @@ faults: $(STAMP) ## Crash, fill and tear the disk, and every provider fault, at 
 		tests/core/providers/test_wire_parts.py tests/core/providers/test_litellm_faults.py \
 		tests/core/session/test_provider_faults.py tests/core/session/test_coding_session.py \
 		tests/core/session/test_recall.py tests/core/session/test_alerts_live.py \
+		tests/core/session/test_what_counts.py \
 		tests/core/interchange/test_formats.py tests/tui/test_hostile.py $(ARGS)
 
 shared: $(STAMP) ## Many machines, one history, kills and cuts; needs minutes

@@ -23,7 +23,7 @@ from mindstone_tui.core.entries import Line, Sampling, ToolSchema
 from mindstone_tui.core.entries.base import MORE_TOOLS
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
-from mindstone_tui.core.entries.window import AlertRaised, PromptPlanned
+from mindstone_tui.core.entries.window import Alert, AlertRaised, PromptPlanned
 from mindstone_tui.core.errors import HandedOn, ToolError
 from mindstone_tui.core.events import Answer, AnyEvent, ToolAsked
 from mindstone_tui.core.providers import cache_rules, catalogue
@@ -193,6 +193,8 @@ class TurnServices(msgspec.Struct, frozen=True, kw_only=True):
     """Look at a message before it is answered; the lines that were written for it."""
     panel: Callable[[], Sequence[str]] = tuple
     """Lines for the panel, beside the window."""
+    alerts: Callable[[], Sequence[Alert]] = tuple
+    """What is wrong now."""
     sampling: Callable[[], Sampling] = Sampling
     """What the program that asks wants of the next answer."""
 
@@ -384,8 +386,9 @@ class TurnContext(Answering, kw_only=True, dict=True, eq=False):
 
     def with_panel(self, report: ContextReport) -> ContextReport:
         """A report with what features want shown beside it."""
-        beside, pause = tuple(self.services.panel()), self._pause(report)
-        return msgspec.structs.replace(report, beside=beside, pause=pause)
+        beside, alerts = tuple(self.services.panel()), tuple(self.services.alerts())
+        pause = self._pause(report)
+        return msgspec.structs.replace(report, beside=beside, alerts=alerts, pause=pause)
 
     def _pause(self, report: ContextReport) -> CachePause | None:
         """What waiting too long would cost; None where going on costs as much, or nobody knows."""

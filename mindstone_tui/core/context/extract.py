@@ -84,7 +84,8 @@ def passages_of(
 
     def newer(seq: int) -> list[str]:
         parts = judged.corrected_by(seq)
-        return replaced_in_words(judged.replaced_by(seq), parts, sign="line ")
+        told = replaced_in_words(judged.replaced_by(seq), parts, sign="line ")
+        return [*judged.taken_back(seq), *told]
 
     return tuple(
         msgspec.structs.replace(one, mark=", ".join(newer(one.seq)) or one.mark)

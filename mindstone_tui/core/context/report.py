@@ -4,7 +4,7 @@ Field names are part of what programs may rely on (`mindstone context --json`).
 """
 
 from mindstone_tui.core.entries.base import Label, Part, Zone
-from mindstone_tui.core.entries.window import Component, Left
+from mindstone_tui.core.entries.window import Alert, Component, Left
 from mindstone_tui.core.text import plural
 
 
@@ -192,6 +192,8 @@ class ContextReport(Part, omit_defaults=False):
     pause: CachePause | None = None
     """Where the model's cache and its prices are known, and it has something to lose."""
     warnings: tuple[str, ...] = ()
+    alerts: tuple[Alert, ...] = ()
+    """What health found wrong and still holds, whoever was told when."""
     left: tuple[Left, ...] = ()
     """What left with the newest prune, newest turn first."""
     gone: tuple[GoneExchange, ...] = ()

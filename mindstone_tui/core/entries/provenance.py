@@ -18,7 +18,8 @@ from mindstone_tui.core.text import one_line
 MARK: Final = "imported"
 """Stands beside words that were not said here, on every surface."""
 
-
+TAKEN_BACK: Final = "taken back there"
+"""Stands beside those that the program they come from went back before."""
 _LONGEST_NAME: Final = 80
 _QUOTES: Final = f"{MARK}: “"
 
@@ -29,13 +30,15 @@ class ImportSource(msgspec.Struct, frozen=True):
     program: str = ""
     """As `import --from` names it."""
     path: str = ""
+    taken_back: bool = False
+    """Whether the program went back before them since; here they stand as they were imported."""
 
     @property
     def words(self) -> str:
         """The same for a reader: `imported from claude-code, 4f2c.jsonl`."""
         whose = f"{MARK} from {self.program}" if self.program else MARK
         name = one_line(PurePath(self.path).name, _LONGEST_NAME)
-        return f"{whose}, {name}" if name else whose
+        return ", ".join(filter(None, (whose, name, TAKEN_BACK * self.taken_back)))
 
 
 UNKNOWN: Final = ImportSource()
@@ -66,12 +69,16 @@ class Provenance(msgspec.Struct, omit_defaults=True):
     taken: list[tuple[int, ImportSource]] = []
     """The line at which each file was taken over, ascending; one that came again has its newest."""
     described: ImportSource = UNKNOWN
+    back: dict[str, tuple[int, ...]] = {}
+    """Lines that the newest import of a file says were taken back."""
 
     def take(self, line: Line) -> None:
         """Take in the next line."""
         match line.entry:
-            case Imported(format=program, path=path):
+            case Imported(format=program, path=path, taken_back=back):
                 source = ImportSource(program, path)
+                if not line.parent:  # a fork has other numbers
+                    self.back = {**self.back, path: back}
                 kept = self.taken[:-1] if self.taken and self.taken[-1][1] == source else self.taken
                 self.taken = [*kept, (line.seq, source)]
             case SessionDescribed(program=program, path=path):
@@ -80,4 +87,6 @@ class Provenance(msgspec.Struct, omit_defaults=True):
     def of(self, seq: int) -> ImportSource:
         """Where the imported words of a line come from."""
         at = bisect_left(self.taken, seq, key=lambda each: each[0])
-        return self.taken[at][1] if at < len(self.taken) else self.described
+        source = self.taken[at][1] if at < len(self.taken) else self.described
+        back = seq in self.back.get(source.path, ())
+        return msgspec.structs.replace(source, taken_back=True) if back else source

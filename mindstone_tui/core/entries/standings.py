@@ -53,7 +53,7 @@ from mindstone_tui.core.entries.derived import (
     with_correction,
 )
 from mindstone_tui.core.entries.line import Line
-from mindstone_tui.core.entries.provenance import Provenance, is_imported
+from mindstone_tui.core.entries.provenance import TAKEN_BACK, Provenance, is_imported
 from mindstone_tui.core.entries.store import Imported, SessionDescribed
 from mindstone_tui.core.entries.window import Restored, Rewound
 from mindstone_tui.core.text import plural
@@ -280,6 +280,10 @@ class Standings:
     def took_back(self, turn: int) -> bool:
         """Whether a whole turn was rewound."""
         return self.rewinds.of_turn(turn) is not None
+
+    def taken_back(self, seq: int) -> tuple[str, ...]:
+        """That the program which imported words come from took them back; nothing else."""
+        return (TAKEN_BACK,) if self._provenance.of(seq).taken_back else ()
 
     def replaced_by(self, seq: int, *, sent: bool = False) -> int | None:
         """The newest line that replaces one, unless it was rewound; `sent` says that it counts."""

@@ -104,6 +104,8 @@ class Imported(Entry):
     skipped: tuple[Skipped, ...] = ()
     redacted: int = 0
     """Secrets that were blacked out on the way."""
+    taken_back: tuple[int, ...] = ()
+    """Lines of earlier imports that the program went back before since: no part of its session."""
 
 
 class UsedOn(Part):

@@ -13,7 +13,7 @@ from mindstone_tui.core.context import plan, policies, summary_call, window_view
 from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
 from mindstone_tui.core.context.modes import NOTHING_TO_GAIN
 from mindstone_tui.core.entries import Line, derived
-from mindstone_tui.core.entries.standings import not_rewound, superseded_in
+from mindstone_tui.core.entries.standings import not_rewound
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, from_entry
 from mindstone_tui.core.features.tasks import Tasks, TasksFeature
@@ -22,7 +22,7 @@ from mindstone_tui.core.handoff.resume import changed_since
 from mindstone_tui.core.rules.book import RuleBook
 from mindstone_tui.core.session import features, services
 from mindstone_tui.core.text import as_data, fresh_nonce
-from mindstone_tui.core.transcript.reader import rewinds_of, standings_of
+from mindstone_tui.core.transcript.reader import standings_of
 
 _SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
 _LOOKED_BACK: Final = 10_000
@@ -101,12 +101,7 @@ class Handoffs(msgspec.Struct, eq=False):
     def _corrected(self, text: str, after: int = -1) -> list[str]:
         """Which lines that a text quotes hold no longer, by what was judged after a line."""
         with self._context.transcript.history() as history:
-            judged = list(history.newest(("statement_superseded",), history.head.seq + 1))[::-1]
-            judged = [one for one in judged if one.seq > after]
-            said = (history.line(seq) for one in judged for seq in superseded_in(one).values())
-            rewinds = rewinds_of(history)
-            holds = [history.whole(line) for line in said if rewinds.of(line) is None]
-            told = handoff.corrected([*holds, *judged])
+            told = handoff_store.corrected(history, after)
         return [why for (seq, _), why in told.items() if f"line {seq}]" in text]
 
     def newest(self) -> str:

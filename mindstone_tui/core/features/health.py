@@ -10,7 +10,7 @@ from mindstone_tui import __version__
 from mindstone_tui.core.agent.health import Health
 from mindstone_tui.core.disk import replace_file
 from mindstone_tui.core.entries.derived import SummaryJudged
-from mindstone_tui.core.entries.window import ContextWindowPruned
+from mindstone_tui.core.entries.window import Alert, ContextWindowPruned
 from mindstone_tui.core.events import AlertsCleared, AnyEvent, CommandPrinted
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.recall import RecallFeature
@@ -51,6 +51,10 @@ class HealthFeature(Feature):
         if health.cleared:
             told.append(AlertsCleared(turn=turn.number, metrics=health.cleared))
         return told
+
+    def alerts(self) -> Sequence[Alert]:
+        """What `/health` says is wrong."""
+        return self.health.monitor.alerts
 
     def forget(self) -> None:
         """Read the measures anew."""

@@ -150,6 +150,8 @@ class RecallFeature(Feature):
             before = history.turn(number)
             changes = (one.entry for one in before if isinstance(one.entry, window.Restored))
             again = {turn for change in changes for turn in change.turns if rewinds.gave_back(turn)}
+            # What was said after them may correct what is back.
+            again |= {*range(max(number - _CUT_SHORT, min(again)), number + 1)} if again else set()
             ends = (one.entry for one in before if isinstance(one.entry, conversation.TurnEnded))
             ended = all(end.ending == "done" for end in ends)
             told = [one for turn in sorted(again) for one in history.turn(turn)]

@@ -30,7 +30,7 @@ from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, from_entry
 from mindstone_tui.core.features.health import HealthFeature
 from mindstone_tui.core.features.memory import MemoryFeature
-from mindstone_tui.core.handoff import checkpoint_store, resume
+from mindstone_tui.core.handoff import checkpoint_store, handoff_store, resume
 from mindstone_tui.core.handoff import environment as surroundings
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, fresh
 from mindstone_tui.core.handoff.resume import Resumption, bootstrap
@@ -306,7 +306,7 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
                 self._context.count,
                 budget,
                 lambda seq: summary_text(reader(history), seq),
-                self._since,
+                lambda saved: handoff_store.corrected(history, saved.head.seq),
             )
 
     def resume_into_prompt(self) -> tuple[Resumption, Line]:

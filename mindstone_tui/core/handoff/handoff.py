@@ -17,8 +17,7 @@ from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.digest import outcomes_in
 from mindstone_tui.core.context.extract import Passages, SourceMessage, approvals_of, passages_of
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
-from mindstone_tui.core.entries import Line, Part, Span, derived, provenance
-from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries import Line, Part, Span, provenance
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, digest
 from mindstone_tui.core.handoff.environment import (
@@ -338,20 +337,6 @@ def said(items: Iterable[Sourced]) -> list[str]:
         old = f"; it corrects line {one.old_seq}: {shortened(one.old, 200)}" if one.old else ""
         rows.append(f"- {one.text} {_at(one)}{old}")
     return rows
-
-
-def corrected(since: Sequence[Line]) -> dict[tuple[int, tuple[str, ...]], str]:
-    """The lines, or sentences of them, of which others say that they hold no longer, each with what
-    was said instead."""
-    said = {line.seq: line.entry.text for line in since if isinstance(line.entry, UserMessage)}
-    judged = [line.entry for line in since if isinstance(line.entry, derived.StatementSuperseded)]
-    which = {False: "Line {0.statement}", True: "Of line {0.statement}, “{1}”"}
-    return {
-        (one.statement, one.part): which[one.partly].format(one, " ".join(one.part))
-        + f" holds no longer, by line {one.by}: {shortened(said[one.by], 200)}"
-        for one in judged
-        if one.by in said
-    }
 
 
 def _quoted(passage: SourceMessage, shown: int) -> str:

@@ -7,8 +7,10 @@ from mindstone_tui.core import disk, errors, transcript
 from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Line, Part, provenance, standings, window
+from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import HandoffReplayed, HandoffWritten
 from mindstone_tui.core.handoff import checkpoint_store, handoff
+from mindstone_tui.core.language.sentences import shortened
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.transcript.reader import rewinds_of
@@ -82,6 +84,21 @@ def _newest(places: SessionPlaces, history: transcript.History) -> handoff.Lette
     return letter
 
 
+def corrected(history: transcript.History, after: int) -> dict[tuple[int, tuple[str, ...]], str]:
+    """The lines, or sentences of them, of which it was judged after a line that they hold no
+    longer, each with what was said instead, whenever that was; what was rewound corrects nothing.
+    """
+    rewinds, told = rewinds_of(history), dict[tuple[int, tuple[str, ...]], str]()
+    for judged in [*history.newest(("statement_superseded",), history.head.seq - after)][::-1]:
+        for seq, by in standings.superseded_in(judged).items():
+            said, part = history.whole(history.line(by)), getattr(judged.entry, "part", ())
+            if isinstance(said.entry, UserMessage) and rewinds.of(said) is None:
+                which = f"Of line {seq}, “{' '.join(part)}”" if part else f"Line {seq}"
+                why = f"{which} holds no longer, by line {by}: {shortened(said.entry.text, 200)}"
+                told[seq, part] = why
+    return told
+
+
 def take_over_newest(places: SessionPlaces, history: transcript.History, count: Count) -> TakenOver:
     """The newest handoff with what was said since, proven, unused, and ready to be recorded."""
     letter = _newest(places, history)
@@ -90,7 +107,10 @@ def take_over_newest(places: SessionPlaces, history: transcript.History, count: 
     ]
     used = {one.entry.sha256 for one in since if isinstance(one.entry, HandoffReplayed)}
     judged = transcript.standings_of(history)
-    return take_over(letter, standings.not_rewound(since), count, judged=judged, replayed=used)
+    gone = corrected(history, letter.covers.last).values()
+    return take_over(
+        letter, standings.not_rewound(since), count, judged=judged, replayed=used, gone=gone
+    )
 
 
 def take_over(
@@ -100,11 +120,13 @@ def take_over(
     *,
     judged: standings.Standings | None = None,
     replayed: Collection[str] = (),
+    gone: Collection[str] = (),
     nonce: str = "",
 ) -> TakenOver:
     """The handoff and what was said after it, as one labelled block for the next window.
 
-    `since` are the lines after the ones it covers; `replayed` the hashes that were used before.
+    `since` are the lines after the ones it covers; `replayed` the hashes that were used before,
+    `gone` what holds no longer.
     """
     if letter.sha256 in replayed:
         raise handoff.refused("stale", "it was already taken over")
@@ -120,8 +142,7 @@ def take_over(
         for one in later
     )
     body = f"{letter.body}\n\n## Since then, word for word\n{tail}" if tail else letter.body
-    if corrected := handoff.corrected(since):
-        rows = "\n".join(f"- {one}" for one in corrected.values())
+    if rows := "\n".join(f"- {one}" for one in gone):
         body += f"\n\n## Corrected since then\n{rows}"
     origin = f"handoff of {letter.session}, lines {letter.covers.first}-{letter.covers.last}"
     text = (

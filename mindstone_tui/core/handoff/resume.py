@@ -4,7 +4,7 @@ Orient, load and validate, verify the environment, inject by priority, resume. C
 never left out and come first.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -28,6 +28,8 @@ DONE_SHOWN: Final = 10
 OPEN_SHOWN: Final = 10
 DECISIONS_SHOWN: Final = 5
 
+_CORRECTS: Final = ("correction", "correction?")
+"""Kinds of constraints that end when they are corrected themselves; rules never do."""
 _MARKS: Final = {"done": "x", "in_progress": "~", "planned": " "}
 
 
@@ -58,11 +60,12 @@ def bootstrap(
     count: Count,
     budget: int = 2_000,
     summary_at: Callable[[int], str] = lambda _seq: "",
-    since: Callable[[Checkpoint], Sequence[entries.Line]] = lambda _checkpoint: (),
+    corrected: Callable[[Checkpoint], Mapping[tuple[int, tuple[str, ...]], str]] = lambda _: {},
 ) -> Resumption:
     """Take the five steps; a checkpoint that is refused ends them with its reason.
 
-    `summary_at` reads the summary that a line of history derived, `since` what came afterwards.
+    `summary_at` reads the summary that a line of history derived, `corrected` says
+    what of it was judged afterwards to hold no longer.
     """
     steps = [ResumeStep(name="orient", detail=_position(observe(())))]
     checkpoint = load()
@@ -73,18 +76,23 @@ def bootstrap(
         )
     )
     now = observe(file.path for file in checkpoint.environment.files)
-    corrected = handoff.corrected(since(checkpoint))
-    changed = (*drift(checkpoint.environment, now), *corrected.values())
+    gone = corrected(checkpoint)
+    changed = (*drift(checkpoint.environment, now), *gone.values())
     steps.append(
         ResumeStep(name="verify", detail=" ".join(changed) or "nothing has changed", ok=not changed)
     )
     summary = summary_at(checkpoint.summary) if checkpoint.summary is not None else ""
-    holds = tuple(
+    settled = (*checkpoint.decisions, *(c for c in checkpoint.constraints if c.kind in _CORRECTS))
+    ended = [
         one
-        for one in checkpoint.decisions
-        if all(part and says_more(one.text, part) for seq, part in corrected if seq == one.seq)
+        for one in settled
+        if any(seq == one.seq and not (part and says_more(one.text, part)) for seq, part in gone)
+    ]
+    told = msgspec.structs.replace(
+        checkpoint,
+        constraints=tuple(one for one in checkpoint.constraints if one not in ended),
+        decisions=tuple(one for one in checkpoint.decisions if one not in ended),
     )
-    told = msgspec.structs.replace(checkpoint, decisions=holds)
     block = resume_block(told, changed, count, budget, summary)
     steps.append(ResumeStep(name="inject", detail=f"{count(block)} tokens"))
     current = checkpoint.current

@@ -14,13 +14,14 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Final, TypedDict, Unpack
 
 import msgspec
 
 from mindstone_tui.core import errors, paths, patterns, text
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.store import Imported, SessionDescribed, Skipped
 from mindstone_tui.core.interchange import formats, read_bytes
 from mindstone_tui.core.interchange.describe import NO_TRUST, Description, Trust
@@ -94,6 +95,8 @@ class _Tally(msgspec.Struct, eq=False):
     skipped: list[Skipped] = []
     skipped_total: int = 0
     left_out: Counter[str] = msgspec.field(default_factory=Counter)
+    taken_back: set[str] = set()
+    """Ids of messages that the program went back before."""
 
     def note(self, record: Record) -> None:
         """Take in a record that says nothing."""
@@ -102,7 +105,8 @@ class _Tally(msgspec.Struct, eq=False):
                 self.skipped_total += 1
                 if len(self.skipped) < MOST_SKIPPED:
                     self.skipped.append(Skipped(line=line, why=text.one_line(why, _LONGEST_WHY)))
-            case Aside(what=what):
+            case Aside(what=what, taken_back=message):
+                self.taken_back |= {message} if message else set()
                 name = text.one_line(what, 60)
                 known = name in self.left_out or len(self.left_out) < _MOST_KINDS
                 self.left_out[name if known else "other"] += 1
@@ -174,6 +178,7 @@ def import_records(
                 already_there=max(writer.already_there - writer.taken_before, 0),
                 skipped=_kept(tally),
                 redacted=sum(black.values()),
+                taken_back=_lines_of(transcript, tally.taken_back),
             )
         )
     elif writer.already_there:
@@ -271,6 +276,15 @@ def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -
             return
     for step in steps:
         writer.write(step)
+
+
+def _lines_of(transcript: Transcript, messages: Collection[str]) -> tuple[int, ...]:
+    """Where messages of another program stand, by its own ids."""
+    if not messages:
+        return ()
+    with transcript.history() as history:
+        lines = (line for line in history.read() if isinstance(line, Line))
+        return tuple(one.seq for one in lines if getattr(one.entry, "source_id", "") in messages)
 
 
 def _describe(transcript: Transcript, writer: Writer, described: SessionDescribed) -> None:

@@ -26,6 +26,7 @@ import msgspec
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.cascade import Apply, StepName
 from mindstone_tui.core.entries import Line, derived
+from mindstone_tui.core.entries.window import Alert
 from mindstone_tui.core.errors import EntryNotSaved, MindstoneError, UnknownName, UsageError
 from mindstone_tui.core.events import AnyEvent, Noticed
 from mindstone_tui.core.plugins import FEATURES, LeftOut, load, loaded
@@ -160,6 +161,10 @@ class Feature:
 
     def panel(self) -> Sequence[str]:
         """Lines for the panel beside the chat."""
+        return ()
+
+    def alerts(self) -> Sequence[Alert]:
+        """What is wrong now, for the same panel."""
         return ()
 
     def left_open(self) -> Sequence[str]:

@@ -156,25 +156,32 @@ def _copies(lines: Sequence[Line]) -> Iterator[Draft]:
     in which they were made may not be in the fork. What was answered before is no proposal or offer
     of the fork's.
     """
-    placed = {line.seq: at for at, line in enumerate(lines, _BEFORE_COPIES)}
     turns = {line.seq: line.turn for line in lines}
-    for line in lines:
+
+    def turn_of(line: Line) -> int:
+        match line.entry:
+            case derived.StatementSuperseded(by=by) | derived.MemoryProposed(sources=(*_, by)):
+                return turns[by]
+        return line.turn
+
+    ordered = sorted(lines, key=turn_of)
+    placed = {line.seq: at for at, line in enumerate(ordered, _BEFORE_COPIES)}
+    for line in ordered:
         assert not isinstance(line.entry, Unknown)
-        entry, parent, turn = conversation.without_usage(line.entry), line.id, line.turn
+        entry, parent = conversation.without_usage(line.entry), line.id
         if isinstance(entry, derived.StatementSuperseded):
-            turn = turns[entry.by]
             old, new = placed[entry.statement], placed[entry.by]
             entry, parent = msgspec.structs.replace(entry, statement=old, by=new), ""
         elif isinstance(entry, derived.MemoryProposed):
             made, by, parent = f"m{placed[line.seq]}", placed[entry.sources[-1]], ""
-            turn = turns[entry.sources[-1]]
             why, who = f"corrected in line {by}", f"{derived.BY_CORRECTION}{by}"
             entry = msgspec.structs.replace(entry, proposal=made, sources=(by,), by=who, why=why)
         elif isinstance(entry, derived.MemoryDecided):
             entry = msgspec.structs.replace(entry, proposal=f"{line.session} {entry.proposal}")
         elif isinstance(entry, derived.OfferAnswered):
             entry = msgspec.structs.replace(entry, offer=0)
-        yield Draft(entry=entry, turn=turn, channel=line.channel, ts=line.ts, parent=parent or None)
+        turn, came = turn_of(line), parent or None
+        yield Draft(entry=entry, turn=turn, channel=line.channel, ts=line.ts, parent=came)
 
 
 def _aside(child: SessionPlaces) -> SessionPlaces:

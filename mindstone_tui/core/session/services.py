@@ -102,6 +102,7 @@ class SessionServices(msgspec.Struct, dict=True, eq=False):
             bring=self._bring,
             recalls=lambda: self.recall.on,
             panel=lambda: self.features.collect(lambda feature: feature.panel()),
+            alerts=lambda: self.features.collect(lambda feature: feature.alerts()),
             sampling=self._sampling,
         )
         makes_room = hooks.announced_first(self.context.hooks, self.modes.make_room)

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.language import clause, content, replacement, sentences, words
+from mindstone_tui.core.language import replacement, sentences
 from mindstone_tui.core.language.replacement import plain
 from mindstone_tui.core.language.replacement import replaces as denies
 from mindstone_tui.core.patterns import pattern_of
@@ -142,36 +142,25 @@ def _answers(new: statement.Statement, question: statement.Statement) -> bool:
     return new.kind in ("decision", "rule", "correction") and 2 * len(shared) >= max(1, len(asked))
 
 
-def _is_apart(correction: statement.Statement, sentence: str) -> bool:
-    """Whether a sentence turns the same down itself, or gives a value to something else."""
-    said = content.parts(sentence.casefold())
-    if not set(correction.rejected).isdisjoint(said.rejected):
-        return True
-    mine, theirs = set(correction.slot), set(said.slot) - words.stopwords()
-    return bool(mine - theirs) and bool(theirs - mine) and bool(mine & theirs)
-
-
 def _pointed(
     correction: statement.Statement, recent: Sequence[statement.Utterance]
 ) -> statement.Statement:
-    """A correction with the sentence that it corrects, when one of the newest messages has it."""
-    about = {*correction.slot, *correction.subject} - set(correction.value)
-    wanted = about | set(correction.rejected)
-    best: tuple[int, statement.Pointer, str] | None = None
-    for utterance in recent:
-        for sentence in sentences.prose(utterance.text[:_READ]):
-            shared = len(wanted & set(content.topic(clause.read(sentence.text).whole)))
-            at = statement.Pointer(utterance.line, sentence.start)
-            enough = shared >= 2 or (shared == 1 and len(wanted) <= 2)
-            better = enough and (best is None or shared >= best[0])
-            if best and utterance.speaker != "user" and plain(best[2]) in plain(sentence.text):
-                continue  # a repetition: what is corrected is where it was said first
-            if at < correction.at and better and not _is_apart(correction, sentence.text):
-                best = (shared, at, sentence.text)
-    if best is None:
-        return correction
+    """A correction with the newest sentence that it makes hold no more, judged as recall does.
+
+    Where somebody else repeats it, what is corrected is where it was said first.
+    """
+    said = [
+        (statement.Pointer(one.line, part.start), part.text, one.speaker == "user")
+        for one in recent
+        for part in sentences.prose(one.text[:_READ])
+    ]
+    old = ""
+    for number in sorted(replacement.meant_by(correction.words, [text for _, text, _ in said])):
+        at, text, own = said[number]
+        if at < correction.at and (own or not old or plain(old) not in plain(text)):
+            correction, old = msgspec.structs.replace(correction, corrects=at), text
     return msgspec.structs.replace(
-        correction, corrects=best[1], old=sentences.shortened(best[2], recogniser.LONGEST_WORDS)
+        correction, old=sentences.shortened(old, recogniser.LONGEST_WORDS)
     )
 
 

@@ -25,7 +25,10 @@ from mindstone_tui.tui import gauges, show
 
 if TYPE_CHECKING:
     from mindstone_tui.core import events as ev
+    from mindstone_tui.core.entries.window import Alert
     from mindstone_tui.core.events import ContextReport, GoneExchange
+
+_ALERTS = 5
 
 
 class Gauges(Widget):
@@ -157,7 +160,9 @@ class ContextPanel(VerticalScroll, can_focus=False):
         yield Gauges()
 
     def on_mount(self) -> None:
-        self._alerts: list[ev.AlertRaised] = []
+        self._alerts: list[Alert] = []
+        self._opened = True
+        """Whether the next report is the first of a session, and tells what was wrong before."""
 
     def _make_lists(self) -> None:
         """Make the lists below the gauges, hidden; the first picture does not wait for them."""
@@ -186,6 +191,10 @@ class ContextPanel(VerticalScroll, can_focus=False):
         title.display = bool(outside.exchanges)
         if outside.exchanges:
             title.update(_left_title(report))
+        if self._opened:
+            told = {one.metric for one in self._alerts}
+            self._alerts += [one for one in report.alerts if one.metric not in told][:_ALERTS]
+            self._opened = False
         self._show_alerts()
 
     def tell_time(self, now: float) -> None:
@@ -198,13 +207,15 @@ class ContextPanel(VerticalScroll, can_focus=False):
 
         self._make_lists()
         match event:
+            case ev.SessionReady():
+                self._alerts, self._opened = [], True
             case ev.TurnStarted():
                 self.query_one("#recall-hits").display = False
             case ev.RecallInjected():
                 self._recalled(event)
             case ev.AlertRaised():
                 others = [one for one in self._alerts if one.metric != event.metric]
-                self._alerts = others if event.level == "info" else [event, *others][:5]
+                self._alerts = others if event.level == "info" else [event, *others][:_ALERTS]
                 self._show_alerts()
             case ev.AlertsCleared(metrics=metrics):
                 self._alerts = [one for one in self._alerts if one.metric not in metrics]

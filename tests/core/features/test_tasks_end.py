@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mindstone_tui.core.entries.derived import CheckpointSaved, MemoryProposed
+from mindstone_tui.core.entries.derived import (
+    CheckpointSaved,
+    MemoryProposed,
+    StatementSuperseded,
+)
 from mindstone_tui.core.paths import Places, SessionKey
 from tests.core.session.stage import Stage, on_stage, script
 
@@ -262,6 +266,29 @@ async def test_what_was_corrected_since_is_told_with_a_checkpoint_and_a_handoff(
             assert "holds no longer, by line" in head, command
             if "resume" in command:
                 assert "We decided to use teak." not in head
+            await stage.run("/rewind turn 2")
+
+
+async def test_a_late_verdict_is_told_with_what_was_written_after_the_correction(
+    home: Path,
+) -> None:
+    async with on_stage(home, model=script(home.parent, {"text": "Yes."}, loop=True)) as stage:
+        await stage.run("/task start Build the boat")
+        for said in ("Correction: the mast is made of teak.", "What the mast needs is oak."):
+            await stage.say(said)
+        old, new = (line.seq for line in stage.lines() if line.kind == "user_message")
+        await stage.run("/checkpoint save")
+        await stage.run("/handoff write")
+        verdict = StatementSuperseded(statement=old, by=new)
+        stage.session.services.context.window.record(verdict, 2)
+        for command in ("/checkpoint resume", "/handoff use"):
+            assert (await stage.run(command))[0].ok
+            await stage.say("go on")
+            head = str(stage.requests()[-1][0]["content"])
+            told = f"Line {old} holds no longer, by line {new}: What the mast needs is oak."
+            assert told in head, command
+            if "resume" in command:
+                assert "Correction: the mast is made of teak." not in head
             await stage.run("/rewind turn 2")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     AssistantPartial,
@@ -24,8 +25,9 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.errors import EntryNotSaved, InterchangeError, UnknownName
+from mindstone_tui.core.interchange.export.story import StorySource, turns_in
 from mindstone_tui.core.interchange.import_session import import_file
-from mindstone_tui.core.transcript import Transcript
+from mindstone_tui.core.transcript import History, Transcript
 from tests.builders import places_in, transcript_in
 from tests.core.interchange.full_disk import FullDisk
 from tests.core.interchange.helpers import assert_sound, outline, take_over, told, write_lines
@@ -98,6 +100,41 @@ def test_messages_without_ids_may_repeat_and_still_come_once(home: Path, tmp_pat
     assert take_over(home, path).added == 80
     again = take_over(home, path)
     assert (again.added, again.already_there) == (0, 80)
+
+
+def test_what_the_other_program_went_back_before_is_told_beside_it_and_stays(
+    home: Path, tmp_path: Path
+) -> None:
+    def record(number: int, after: int, kind: str, text: str) -> dict[str, Any]:
+        links = {"uuid": f"u{number}", "parentUuid": f"u{after}" if after else None}
+        return {"type": kind, "sessionId": "s1", **links, "message": {"content": text}}
+
+    said = [
+        record(1, 0, "user", "The pump is model P100."),
+        record(2, 1, "assistant", "Noted."),
+        record(3, 2, "user", "The heater hangs in the cellar."),
+        record(4, 3, "assistant", "In the cellar."),
+    ]
+    back = [record(5, 2, "user", "The valve is in the garage."), record(6, 5, "assistant", "Yes.")]
+    again = [record(7, 4, "user", "Is it warm there?"), record(8, 7, "assistant", "It is.")]
+    for grown, taken_back in (
+        (said, []),
+        ([*said, *back], ["u3", "u4"]),
+        ([*said, *back, *again], ["u5", "u6"]),  # they went back to what they had left
+    ):
+        take_over(home, write_lines(tmp_path / "s1.jsonl", grown))
+        known, lines = Standings(told(home)), told(home)
+        marked = [each for each in lines if "taken back there" in str(known.of(each))]
+        assert [getattr(each.entry, "source_id", "") for each in marked] == taken_back
+        places = {one.seq: one.place for one in passages_of(lines, known)}
+        assert [seq for seq in places if "taken back there" in places[seq]] == [
+            each.seq for each in marked
+        ]
+        with History(places_in(home)) as history:
+            turns = turns_in(StorySource(history))
+            noted = [one.seq for turn in turns for one in turn.scenes if getattr(one, "note", "")]
+        assert noted == [each.seq for each in marked]
+    assert_sound(home)
 
 
 def test_a_file_that_grew_adds_only_what_is_new(home: Path, tmp_path: Path) -> None:

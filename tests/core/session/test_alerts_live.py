@@ -155,6 +155,10 @@ async def test_a_planted_fault_is_found_within_three_turns(
             await stage.idle()
         found = {each.metric: each for each in raised(stage)}
         cleared = {name for each in stage.all(events.AlertsCleared) for name in each.metrics}
+        holds = stage.session.services.context.report().alerts
+        health = (await stage.run("/health"))[1]
+        assert all(one.message in health for one in holds)
+        assert ("No alerts." in health) is not bool(holds), "the panel tells what /health does"
     assert fault in found, sorted(found)
     assert (fault in cleared) == (fault in ("burn_rate", "loop")), "over with the next turn"
     assert found[fault].remedy, "an alert says what to do"

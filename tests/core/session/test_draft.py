@@ -169,7 +169,7 @@ async def test_what_is_in_history_is_no_draft_for_whoever_comes_later(
     with History(places) as history:
         assert not_in_history(history) == ""
         onlooker = Onlooker(places.draft, heard.append)
-        onlooker.join(history, 1)
+        onlooker.join(history, 1, {})
         assert onlooker._drafts.news() is None
         places.draft.write_bytes(first.replace(b'"call":1', b'"call":3') + b"\n")
         assert "12 characters of an answer in turn 1" in not_in_history(history)

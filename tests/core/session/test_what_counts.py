@@ -7,6 +7,7 @@ kills, forks, imports), and each surface is held to that fold.
 
 from __future__ import annotations
 
+import html
 import json
 import random
 import re
@@ -25,6 +26,7 @@ from mindstone_tui.core.transcript import History, Transcript, standings_of
 from mindstone_tui.servers import acp_updates, page_items
 from tests.builders import places_in
 from tests.core.session.stage import Stage, on_stage, script
+from tests.faults import sized
 
 Marks = dict[int, set[tuple[str, int | None]]]
 """How lines stand, by their numbers: each what with the line that made it so."""
@@ -35,7 +37,7 @@ PUMP = "The pump is model P7."
 ROOF_IS = "Correction: the roof code is 5823, not 5822."
 ROOF_AGAIN = "Correction: the roof code is 5824, not 5823."
 PUMP_IS = "Correction: the pump is model P9, not P7."
-KILL, FORK, IMPORT = "kill ", "/fork child", "import"
+KILL, FORK, IMPORT, DECIDE = "kill ", "/fork child", "import", "/memory"
 
 WALKS = {
     "a chain": [ROOF, PUMP, ROOF_IS, ROOF_AGAIN, "thanks"],
@@ -56,17 +58,26 @@ WALKS = {
     ],
     "a fork": [ROOF, PUMP, ROOF_IS, FORK, PUMP_IS, "thanks", "/rewind turn 3", "well, then"],
     "a fork at a rewound turn": [ROOF, PUMP, ROOF_IS, "/rewind turn 2", f"{FORK} turn 3", "thanks"],
+    "memories": [
+        *(ROOF, "Please remember that the cellar is dry.", "hello"),
+        *("Please remember that the attic is wet.", "/rewind turn 3", "thanks"),
+    ],
     "an import": [ROOF, KILL + PUMP, ROOF_IS, "hello", "/rewind turn 3", IMPORT, PUMP_IS, "thanks"],
 }
+
+
+_MOVES = ("correct", "correct", "correct", "talk", "rewind", "restore")
+_MORE = (*_MOVES, *_MOVES, "task", "remember", DECIDE, "/undo", FORK, IMPORT)
+_FEW = 6
 
 
 def any_walk(seed: int) -> list[str]:
     """Some steps, the same for the same number; no two messages are alike."""
     chance, values, steps = random.Random(seed), dict[str, int](), list[str]()
     turn = 0
-    for number in range(1_001, 1_013):
+    for number in range(1_001, 1_013 if seed < _FEW else 1_025):
         thing = chance.choice(("roof", "gate"))
-        match chance.choice(("correct", "correct", "correct", "talk", "rewind", "restore")):
+        match chance.choice(_MOVES if seed < _FEW else _MORE):
             case "correct" if thing not in values:
                 steps.append(f"The {thing} code is {number}. The {thing} stairs are wet.")
                 values[thing] = number
@@ -77,13 +88,23 @@ def any_walk(seed: int) -> list[str]:
             case "rewind" | "restore" as what if turn > 1:
                 steps.append(f"/{what} turn {chance.randrange(1, turn)}")
                 continue
+            case "remember":
+                steps.append(f"Please remember that lamp {number} is dim.")
+            case "task":
+                done = "/task done" if f"/task start {thing}" in steps else f"/task start {thing}"
+                steps.append(done)
+                continue
+            case ("/memory" | "/undo" | "/fork child" | "import") as step if turn > 1:
+                if not (step in (FORK, IMPORT) and {FORK, IMPORT} & {*steps}):
+                    steps.append(step)
+                continue
             case _:
                 steps.append(f"Remark {number} about nothing much.")
         turn += 1
     return [*steps, "Thanks for all of that."]
 
 
-WALKS |= {f"any {seed}": any_walk(seed) for seed in range(6)}
+WALKS |= {f"any {seed}": any_walk(seed) for seed in range(sized(_FEW, 22))}
 _SAID = ("user_message", "assistant_partial")
 _GOES_BACK = {
     *(*_SAID, "assistant_message", "model_failed", "turn_started", "turn_ended"),
@@ -135,15 +156,21 @@ class ByHand:
                 return int(one["seq"])
         return None
 
+    def holds(self, seq: int) -> bool:
+        """Whether what a line says still replaces something."""
+        return self.lines[seq]["kind"] == "memory_decided" or self.rewound(seq) is None
+
     def of(self, line: Json) -> set[tuple[str, int | None]]:
         """How a line stands, as far as messages are told so."""
         found: set[tuple[str, int | None]] = set()
         judged = line["kind"] == "statement_superseded" and not line.get("parent")
         if judged or line["kind"] in _GOES_BACK:
-            by = self.rewound(line["by"] if judged else line["seq"])
+            said_in = line["by"] if judged else line["seq"]
+            by = None if judged and self.holds(said_in) else self.rewound(said_in)
             found |= {("rewound", by)} if by is not None else set()
         said = self._said.get(line["seq"], {})
-        known = {by: part for by, part in sorted(said.items()) if self.rewound(by) is None}
+        # What a person decided about a memory stays decided.
+        known = {by: part for by, part in sorted(said.items()) if self.holds(by)}
         if whole := [by for by, part in known.items() if not part]:
             found.add(("superseded", max(whole)))
         else:
@@ -177,6 +204,12 @@ def leave(stage: Stage, text: str) -> None:
     transcript.close()
 
 
+def decision(lines: list[Json]) -> str:
+    """What decides the newest proposal: every other one is approved."""
+    seq = next((one["seq"] for one in reversed(lines) if one["kind"] == "memory_proposed"), 0)
+    return f"/memory {'approve' if seq % 2 else 'refuse'} m{seq}"
+
+
 async def walk(home: Path, model: str, steps: list[str]) -> SessionKey:
     """Go through the steps, each as far as a session of its own lasts; which one they end in."""
     key, left = SessionKey.parse("main"), list(steps)
@@ -187,6 +220,8 @@ async def walk(home: Path, model: str, steps: list[str]) -> SessionKey:
                 step = left.pop(0)
                 if step.startswith((KILL, FORK)) or step == IMPORT:
                     break
+                if step == DECIDE:
+                    step = decision(lines_of(home, key))
                 await (stage.run(step) if step.startswith("/") else stage.say(step))
                 await stage.rest()
             else:
@@ -233,6 +268,127 @@ def shown(home: Path, key: SessionKey, capsys: pytest.CaptureFixture[str]) -> di
     return told
 
 
+_REPLACED = ("superseded", "corrected")
+_CUT = "cut off here"
+_GONE, _THEIRS = "This turn was rewound", "Imported: said to another program"
+
+
+def hold_exports(home: Path, key: SessionKey, byhand: ByHand) -> None:
+    """What is exported to be read has the marks of each message, and those of each turn."""
+    for name in ("md", "html"):
+        assert run_verb(["export", str(key), "-f", name, "-o", str(home / f"said.{name}")]) == 0
+    page = html.unescape((home / "said.html").read_text())
+    text = (home / "said.md").read_text().replace("\\#", "#")
+    for line in byhand.messages():
+        want, number = byhand.of(line), line["turn"]
+        said = re.escape(line["text"])
+        for name, turn, note in (
+            ("md", rf"\n## Turn {number} .*?(?=\n## |\Z)", rf"> {said}\n\n(\*\(.*?\)\*)?"),
+            (
+                "html",
+                rf' id="turn-{number}".*?(?=<details class="turn"|\Z)',
+                rf'id="s{line["seq"]}">.*?(<p class="cut">.*?)?</section>',
+            ),
+        ):
+            found = re.search(turn, text if name == "md" else page, re.S)
+            assert found is not None, (name, line)
+            told = found[0]
+            assert (_GONE in told) is any(what == "rewound" for what, _ in want), (name, line)
+            assert (_THEIRS in told) is (("imported", None) in want), (name, line)
+            if line["kind"] == "assistant_partial":
+                assert _CUT in told, (name, line)
+            else:
+                beside = re.search(note, told, re.S)
+                marks = marks_in((beside and beside[1]) or "")
+                assert marks == {one for one in want if one[0] in _REPLACED}, (name, line)
+
+
+def hold_library(
+    home: Path, key: SessionKey, byhand: ByHand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Search marks what it finds and finds nothing that was rewound; lists count what was."""
+    capsys.readouterr()
+    only = not any(one.get("parent") for one in byhand.lines) and len([*home.rglob("t*.jsonl")]) < 2
+    for query in ("roof code", "gate code", "pump model"):
+        assert run_verb(["search", query, "--json", "-k", "100"]) in (0, 1)
+        found = json.loads(capsys.readouterr().out or '{"hits": []}')["hits"]
+        hits = {one["seq"]: one for one in found if one["session"] == str(key)}
+        for line in byhand.messages():
+            want, hit = byhand.of(line), hits.get(line["seq"])
+            if all(word in line.get("text", "") for word in query.split()) and only:
+                assert bool(hit) is not any(what == "rewound" for what, _ in want), ("search", line)
+            if hit is not None and line["kind"] == "user_message":
+                marks: set[tuple[str, int | None]] = {
+                    ("corrected", int(n)) for n in hit["corrected"]
+                }
+                marks |= {("superseded", hit["superseded_by"])} if hit["superseded_by"] else set()
+                marks |= {("imported", None)} if hit["imported"] else set()
+                beside = {one for one in want if one[0] in _BESIDE}
+                assert beside <= marks if hit["imported"] else beside == marks, (
+                    "search",
+                    line,
+                    hit,
+                )
+    assert run_verb(["sessions", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["sessions"]
+    (own,) = (one for one in listed if one["session"] == str(key))
+    gone = {one["turn"] for one in byhand.messages() if ("rewound" in str(byhand.of(one)))}
+    copied = {one["turn"] for one in byhand.messages() if one.get("parent")}
+    assert own["rewound"] == len(gone - copied), "sessions"
+    assert run_verb(["stats", "--json"]) == 0
+    total = json.loads(capsys.readouterr().out)["total"]
+    assert total["rewound"] == sum(one["rewound"] for one in listed), "stats"
+
+
+async def hold_work(stage: Stage, byhand: ByHand) -> None:
+    """The panel's report, a checkpoint and the list of memories go by what still counts."""
+    report = stage.session.services.context.report()
+    said = [one for one in byhand.lines if one["kind"] == "user_message"]
+    stands = {one["seq"] for one in said if "rewound" not in str(byhand.of(one))}
+    assert {one.seq for one in report.blocks if one.kind == "user_message"} == stands, "panel"
+    health = (await stage.run("/health"))[1]
+    assert all(one.message in health for one in report.alerts)
+    assert ("No alerts." in health) is not bool(report.alerts), "health"
+    await stage.run("/checkpoint save")
+    shown = [(await stage.run(f"/checkpoint {verb}"))[1] for verb in ("show", "resume")]
+    by_line = {one["seq"]: byhand.of(one) for one in said}
+    for text in shown:
+        for one in said:
+            assert one["seq"] in stands or one["text"] not in text, ("checkpoint", one)
+        for line, old in re.findall(r"line (\d+)\](?:; it corrects line (\d+))?", text):
+            marks = by_line.get(int(line), set())
+            assert not any(what in ("rewound", "superseded") for what, _ in marks), (line, text)
+            replaced = {by for what, by in by_line.get(int(old or 0), ()) if what in _REPLACED}
+            judged = f"'by': {line}," in str(byhand.lines)
+            assert not (old and judged) or int(line) in replaced, ("checkpoint points", line, old)
+    listed = (await stage.run("/memory"))[1]
+    decided = {
+        one["proposal"]
+        for one in byhand.lines
+        if one["kind"] == "memory_decided"
+        and not (one["by"].startswith("the correction") and byhand.rewound(one["seq"]))
+    }
+    for one in byhand.lines:
+        if one["kind"] == "memory_proposed" and one["by"] == "person" and not one.get("parent"):
+            waits = "rewound" not in str(byhand.of(one)) and f"m{one['seq']}" not in decided
+            assert (f"m{one['seq']}:" in listed) is waits, ("memory", one)
+
+
+async def hold_guide(stage: Stage, home: Path, key: SessionKey) -> None:
+    """The guide answers with what holds, and says of anything else that it was before."""
+    await stage.run("/model local/guide")
+    for thing in ("roof", "gate"):
+        await stage.say(f"What is the {thing} code?")
+        byhand = ByHand(lines_of(home, key))
+        said = {one["seq"]: byhand.of(one) for one in byhand.messages()}
+        answer = [one for one in byhand.lines if one["kind"] == "assistant_message"][-1]["text"]
+        for row in answer.splitlines():
+            for seq in map(int, re.findall(r"line (\d+)†?\)", row)):
+                marks = {what for what, _ in said.get(seq, ())}
+                assert "rewound" not in marks, ("guide", answer)
+                assert row.startswith("Before") or "superseded" not in marks, ("guide", answer)
+
+
 async def hold(
     stage: Stage, home: Path, key: SessionKey, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,6 +396,7 @@ async def hold(
     await stage.run("/handoff write")
     letter = (await stage.run("/handoff show"))[1]
     await stage.say("What else is there to say?")
+    await stage.rest()
     request = str(stage.requests()[-1])
     byhand = ByHand(lines_of(home, key))
     told = shown(home, key, capsys)
@@ -259,7 +416,8 @@ async def hold(
             assert beside <= marks_in(why), ("/why", line, why)
             assert (line["text"] in request) is not gone, ("prompt", line)
             places = re.findall(rf"\[turn {line['turn']}((?:, [^\]]*)?), line {seq}\] ", letter)
-            assert gone is not bool(places) or line["text"].startswith("What else"), "handoff"
+            left = line["text"].startswith("What else") or " earlier: lines " in letter
+            assert gone is not bool(places) or left, "handoff"
             for each in places:
                 assert marks_in(each) == beside, ("handoff", line, each)
             await hold_recall(stage, line, beside, gone=gone)
@@ -291,4 +449,12 @@ async def test_every_surface_tells_of_a_line_what_the_lines_say(
     key = await walk(home, model, WALKS[name])
     for each in {key, SessionKey.parse("main")}:
         async with on_stage(home, key=each, model=model) as stage:
+            if '"ending":"interrupted"' in stage.places.transcript.read_text():
+                await stage.say("Go on, please.")  # what was cut off is judged with the next turn
+                await stage.rest()
+            await hold_work(stage, ByHand(lines_of(home, each)))
             await hold(stage, home, each, capsys)
+            byhand = ByHand(lines_of(home, each))
+            hold_exports(home, each, byhand)
+            hold_library(home, each, byhand, capsys)
+            await hold_guide(stage, home, each)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindstone_tui.core.language.replacement import meant_by
 from mindstone_tui.core.statements.register import (
     Register,
     advance,
@@ -120,6 +121,16 @@ def test_who_only_repeated_a_sentence_did_not_say_what_is_corrected() -> None:
     assert found.corrects == Pointer(1)
     (own,) = settled("Both are up.", f"assistant: {old}", new).of("correction")
     assert own.corrects == Pointer(2)
+
+
+def test_a_correction_that_could_mean_either_points_at_neither() -> None:
+    said = ("The frontend timeout is 5 seconds.", "The backend timeout is 6 seconds.")
+    for new, old in (
+        ("Correction: the timeout is 9 seconds.", None),
+        ("Correction: the frontend timeout is 9 seconds.", Pointer(1)),
+    ):
+        (found,) = settled(*said, new).of("correction")
+        assert (found.corrects, meant_by(new, said)) == (old, {0} if old else set())
 
 
 def test_a_correction_retires_what_it_corrects() -> None:

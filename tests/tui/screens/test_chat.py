@@ -383,12 +383,15 @@ async def test_what_is_not_wrong_any_more_leaves_the_panel() -> None:
         ev.AlertRaised(turn=1, level="warning", metric=name, message=f"Too much {name}.")
         for name in ("growth", "repetition")
     ]
-    app, talk = staged(asked(1, "go"), *raised, ev.AlertsCleared(turn=2, metrics=("growth",)))
-    async with app.run_test(size=(120, 30)) as pilot:
-        await settle(pilot, talk)
-        shown = str(app.screen.query_one("#alerts", Static).render())
-        assert "Too much repetition." in shown
-        assert "Too much growth." not in shown
+    cleared = ev.AlertsCleared(turn=2, metrics=("growth",))
+    live: list[ev.AnyEvent] = [asked(1, "go"), *raised]
+    for before in (live, [reported(alerts=tuple(raised))]):  # or said before it was opened
+        app, talk = staged(*before, cleared, reported())
+        async with app.run_test(size=(120, 30)) as pilot:
+            await settle(pilot, talk)
+            shown = str(app.screen.query_one("#alerts", Static).render())
+            assert "Too much repetition." in shown
+            assert "Too much growth." not in shown
 
 
 async def test_the_bookkeeping_of_a_turn_is_one_line_that_opens() -> None:

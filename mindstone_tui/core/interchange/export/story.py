@@ -127,7 +127,8 @@ def turns_in(source: "StorySource") -> Iterator[Turn]:
         if (by := rewinds.of_place(first.seq, number)) is not None:
             scenes.append(mark(seq=by, kind="rewound", sign="↶", title=REWOUND.rstrip(".")))
         for line in chain((first,), lines):
-            scenes += _scenes(line, calls, "; ".join(source.stands(line, REPLACED)))
+            notes = (*source.standings.taken_back(line.seq), *source.stands(line, REPLACED))
+            scenes += _scenes(line, calls, "; ".join(notes))
         if scenes := [*scenes, *_unanswered(calls, first.ts)]:
             yield Turn(number=number, ts=first.ts, scenes=tuple(scenes))
 

@@ -107,6 +107,8 @@ class Aside(Part):
     """A record that is known and not part of the conversation; it is counted by its name."""
 
     what: str
+    taken_back: str = ""
+    """The id of a message that the program went back before."""
 
 
 Record = Began | Titled | About | Used | Said | Gave | Stopped | Broken | Aside

@@ -39,7 +39,7 @@ def _conversation(number: int, fields: Fields) -> Records:
         if branches.keeps(text(each.get("uuid"))):
             yield from _message(number, each)
         else:
-            yield Aside(what=ANOTHER_BRANCH)
+            yield Aside(what=ANOTHER_BRANCH, taken_back=text(each.get("uuid")))
 
 
 def _message(number: int, fields: Fields) -> Records:

@@ -158,7 +158,7 @@ def _read(path: Path) -> Iterator[Record]:
         elif fields.get("isSidechain") is True and not links.is_side_chain:
             yield Aside(what="side chain of a sub-agent")
         elif not links.branches.keeps(name) and kind in ("user", "assistant"):
-            yield Aside(what=parts.ANOTHER_BRANCH)
+            yield Aside(what=parts.ANOTHER_BRANCH, taken_back=name)
         else:
             for record in _records(number, fields):
                 yield from commands.sort(record, fields)

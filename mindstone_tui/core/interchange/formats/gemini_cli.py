@@ -207,7 +207,7 @@ class _Recording(msgspec.Struct, eq=False):
         """One message of the session."""
         self._known.add(hash(text(fields.get("id"))))
         if text(fields.get("id")) in self._rewound and fields.get("type") in ("user", "gemini"):
-            yield Aside(what=parts.ANOTHER_BRANCH)
+            yield Aside(what=parts.ANOTHER_BRANCH, taken_back=text(fields.get("id")))
             return
         if (pieces := pieces_of(fields.get("content"), number)) is None:
             yield Broken(line=number, why="the content is neither text nor a list of parts")
@@ -369,7 +369,7 @@ def _read_qwen(path: Path) -> Records:
         if branch := text(fields.get("gitBranch")):
             yield About(branch=branch)
         if fields.get("type") != "system" and not branches.keeps(text(fields.get("uuid"))):
-            yield Aside(what=parts.ANOTHER_BRANCH)
+            yield Aside(what=parts.ANOTHER_BRANCH, taken_back=text(fields.get("uuid")))
         else:
             yield from _qwen_record(number, fields)
 
