@@ -26,6 +26,10 @@ _SCRIPT_SHARE: Final = 0.3
 """The share of a text that another script must have for the text to be in it."""
 _DENSE_LETTERS: Final = 3
 """A character of Chinese, Japanese or Korean says as much as this many letters."""
+_IN_WORDS: Final = 5
+"""One letter of so many must be in a word for a text to be in any language."""
+_ONE_TELLS: Final = 8
+"""One word of so many tells the language, and more do in any real text: by chance it is a few."""
 _FEW_WORDS: Final = 14
 """In a text this short, with no English word in it, one telling word is enough."""
 
@@ -166,6 +170,8 @@ def _by_words(text: str, *, plain: bool) -> str:
     if plain and _is_plainly_english(text):
         return ENGLISH
     words = _WORD.findall(text)
+    if plain and sum(map(len, words)) * _IN_WORDS < len(text):
+        return ENGLISH  # hashes, base64, tables
     scores: Counter[str] = Counter()
     telling = _telling().languages
     for word in words:
@@ -184,5 +190,6 @@ def _by_words(text: str, *, plain: bool) -> str:
     if not scores:
         return ENGLISH
     name, most = scores.most_common(1)[0]
-    enough = 2 if not english and len(words) <= _FEW_WORDS else 4
+    few = not english and len(words) <= _FEW_WORDS
+    enough = 2 if few else max(4, len(words) // _ONE_TELLS)
     return name if most >= enough and most > english else ENGLISH

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import base64
+import random
 from pathlib import Path
 
 import pytest
 
-from mindstone_tui.core.language.languages import is_english, language_of
+from mindstone_tui.core.language.languages import ENGLISH, is_english, language_of
 
 CORPORA = Path(__file__).parents[2] / "corpora"
 
@@ -61,3 +63,14 @@ def test_a_name_a_quotation_or_code_does_not_make_a_text_foreign(text: str) -> N
 )
 def test_other_scripts_and_small_words_tell_the_language(text: str, name: str) -> None:
     assert language_of(text) == name
+
+
+def test_what_has_no_words_is_in_no_other_language() -> None:
+    chance = random.Random(7)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = ["".join(chance.choices(letters, k=chance.randint(2, 9))) for _ in range(4_000)]
+    for _ in range(200):
+        code = base64.b64encode(chance.randbytes(600)).decode()
+        assert language_of(code) == ENGLISH
+        assert language_of(f"de {code[:200]} la") == ENGLISH
+        assert language_of(" ".join(chance.choices(words, k=150))) == ENGLISH
