@@ -183,12 +183,17 @@ def plan(prior: Sequence[str], record: Record, new: str = "") -> Plan:
     if known == len(prior):
         if (sibling := record.siblings.get(digest(prior))) is None:
             return Plan(known=known)
-        return _go_back(record, sibling.turn - 1, root, known)
+        return _go_back(record, _before(record, sibling.turn), root, known)
     if known == 0:
         return Plan()
     turn = turn_of_last(prior[:known], record.messages)
     later = [number for number in record.channels if number > turn]
     return _go_back(record, turn, root, known) if later else Plan(known=known)
+
+
+def _before(record: Record, turn: int) -> int:
+    """The turn that a turn followed: those between them were taken back."""
+    return max((one.turn for one in record.messages if one.turn < turn), default=turn - 1)
 
 
 def _is_retry(marks: Sequence[str], record: Record) -> bool:
@@ -204,7 +209,7 @@ def _again(record: Record, new: str) -> Plan:
     last = record.messages[-1] if record.messages else None
     if last is None or new not in last.marks or not last.ours or last.turn < 2:
         return Plan()
-    back = _go_back(record, last.turn - 1, digest([new]), 0)
+    back = _go_back(record, _before(record, last.turn), digest([new]), 0)
     return back if back.action == "rewound" else Plan()
 
 
