@@ -545,8 +545,8 @@ async def test_an_enter_for_a_question_that_is_over_sends_nothing(
             browser.enter()
         browser.until("document.activeElement.id === 'text'")
         browser.enter()
-        told = "answered elsewhere" if by == "the app" else "That question is over"
-        waits(browser, f"{told}: nothing is sent.")
+        told = "was decided here or sent" if by == "the app" else "is sent"
+        waits(browser, f"That question is over: nothing {told}.")
         assert browser.run(TEXT) == "half a message"
         assert browser.run("posted.includes('/page/send')") is False
         waits(browser, "Well.")

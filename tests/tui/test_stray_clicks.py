@@ -80,6 +80,23 @@ async def test_a_second_escape_out_of_a_list_of_completions_stops_nothing(questi
         await until(pilot, lambda: talk.did == [("interrupt",)])
 
 
+async def test_who_clicks_back_into_the_prompt_takes_a_letter_back() -> None:
+    now = [100.0]
+    app, talk = timed(now, asked(1, "go"), WISH)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += GRACE + 0.5
+        await pilot.press("tab")
+        await until(pilot, lambda: isinstance(app.focused, Button))
+        now[0] += GRACE
+        await pilot.press("n")
+        decision = app.chat.input_area.decision
+        assert decision is not None
+        app.chat.set_focus(app.chat.input_area.prompt)
+        await until(pilot, lambda: not decision.has_class("-entered"))
+        assert (decision.give_back(), talk.did) == (None, [])
+
+
 async def test_an_escape_closes_the_panel_that_lies_over_the_chat_and_stops_nothing() -> None:
     now = [100.0]
     app, talk = timed(now, asked(1, "go"), WISH)

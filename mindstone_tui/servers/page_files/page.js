@@ -10,7 +10,7 @@ const ROOM = 2000; // milliseconds after which what is sent gets the connection 
 const PATIENCE = 5000; // milliseconds after which it is given up
 const CROWDED = " If many windows of this page are open in this browser, close one.";
 const GONE = "MindStone does not answer. Start it again with `mindstone serve`; this page goes on by itself then.";
-const ELSEWHERE = "That question was answered elsewhere: nothing is sent.";
+const ELSEWHERE = "That question is over: nothing was decided here or sent.";
 const TAKEN = "That question is over: nothing is sent.";
 const TORN = "That question is over, and its reason stands here: nothing is sent.";
 const EARLY = "Your click on an answer came too early: nothing is decided or sent.";
@@ -574,8 +574,8 @@ $("theme").onclick = () => {
   theme();
 };
 $("gate").addEventListener("close", () => { token = $("token").value.trim(); sessionStorage.setItem("token", token); begin(); });
-// Words that go on behind a Tab are written, wherever it led, and press nothing; a Tab among them leads nowhere.
 for (const box of document.querySelectorAll("dialog")) box.addEventListener("close", () => { opened = Date.now(); });
+// Words that go on behind a Tab are written, wherever it led, and press nothing; a Tab among them leads nowhere.
 document.addEventListener("focusin", () => { focused = Date.now(); });
 document.addEventListener("keydown", (event) => {
   const sign = event.key.length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey, now = Date.now();

@@ -356,6 +356,9 @@ class Decision(Vertical):
     def on_descendant_blur(self, event: events.DescendantBlur) -> None:
         if not self.is_entered:
             self.gate.leave()
+            if self._alone is not None:
+                self._alone.stop()  # who went away from a letter takes it back
+            self._letter = None
             self.remove_class("-entered")
             self._make_room()
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mindstone_tui.tui.widgets.approval import Decision
 
 
-_ELSEWHERE: Final = "Answered elsewhere: nothing was decided here or sent."
+_ELSEWHERE: Final = "That question is over: nothing was decided here or sent."
 
 
 class Queued(Static):
@@ -339,7 +339,7 @@ class InputArea(Vertical):
             self.screen.set_focus(self.prompt)
             self._torn = _ELSEWHERE
         if any(each.has_focus for each in decision.query(Input)):
-            self._torn = "Answered elsewhere: nothing is sent."
+            self._torn = "That question is over: nothing is sent."
         if words := "".join(each.value for each in decision.query(Input)):
             self.prompt.move_cursor(self.prompt.document.end)
             self.prompt.insert(f"\n{words}" if self.prompt.text else words)

@@ -454,7 +454,9 @@ async def test_every_surface_tells_of_a_line_what_the_lines_say(
                 await stage.rest()
             await hold_work(stage, ByHand(lines_of(home, each)))
             await hold(stage, home, each, capsys)
-            byhand = ByHand(lines_of(home, each))
+            told = lines_of(home, each)
+            assert any(line["kind"] == "user_message" for line in told), "there is nothing to tell"
+            byhand = ByHand(told)
             hold_exports(home, each, byhand)
             hold_library(home, each, byhand, capsys)
             await hold_guide(stage, home, each)
