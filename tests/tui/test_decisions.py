@@ -612,6 +612,24 @@ async def test_a_tab_in_the_midst_of_words_leads_nowhere() -> None:
         await until(pilot, lambda: [one[0] for one in talk.did] == ["answer"])
 
 
+@pytest.mark.parametrize("before", [(), ("down", "up")], ids=["at once", "after arrows"])
+async def test_an_escape_out_of_a_question_that_was_not_entered_stops_nothing(
+    before: tuple[str, ...],
+) -> None:
+    now, app, talk = at_a_question()
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += 60
+        await pilot.press("x", "tab", *before)
+        now[0] += 2
+        await pilot.press("escape")
+        await until(pilot, lambda: talk.settled)
+        assert talk.did == []
+        now[0] += 2
+        await pilot.press("escape")
+        await until(pilot, lambda: [one[0] for one in talk.did] == ["interrupt"])
+
+
 async def test_a_message_of_its_own_is_sent_with_one_enter_after_a_key_came_too_early() -> None:
     _, app, talk = at_a_question()
     async with app.run_test() as pilot:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from mindstone_tui.tui.widgets.approval import Decision
 
 
+_AGAIN: Final = {"enter": "Enter sends what stands here now.", "escape": "Esc stops the turn now."}
+"""What the same key does next, once it was taken for one meant for a question."""
 _ELSEWHERE: Final = "That question is over: nothing was decided here or sent."
 
 
@@ -405,8 +407,8 @@ class InputArea(Vertical):
                 if self.decision.was_early:
                     self._torn = "The first letter came too early: nothing is decided or sent."
             return whose in ("answer", "nobody")
-        if key == "enter" and self._torn:
-            self.notify(f"{self._torn} Enter sends what stands here now.")
+        if key in _AGAIN and self._torn:
+            self.notify(f"{self._torn} {_AGAIN[key]}")
             self._torn = ""
             return True
         return False
