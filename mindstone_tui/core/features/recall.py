@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Final
 
 import msgspec
 
 from mindstone_tui.core import entries, errors, patterns, tokens
 from mindstone_tui.core.agent.context import vacancy_beside
-from mindstone_tui.core.entries import conversation, derived, standings, window
+from mindstone_tui.core.entries import conversation, derived, standings
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
+from mindstone_tui.core.language.intent import is_correction
 from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.recall import inject, passages, ranking
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
@@ -36,9 +37,8 @@ _DELIMITERS: Final = 48
 _SHOWN: Final = 8
 _READ_FOR_VERDICTS: Final = 2_000
 """The newest lines, among which a verdict may not be written down yet."""
-_CUT_SHORT: Final = 8
-"""Turns in a row that were cut short, whose corrections are judged with the one after them; those
-of turns that were given back there are, too."""
+_JUDGED_AT_ONCE: Final = 8
+"""Corrections that are looked into after one turn; more wait for the next."""
 _SOURCE: Final = patterns.pattern_of(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
 """A line's id or a file's name, and whose it is."""
 
@@ -61,6 +61,9 @@ class RecallFeature(Feature):
             session.home, session.opening.environ, self.context.settings.recall.exclude
         )
         self._looked = False
+        self._heard = 0
+        self._unjudged: dict[int, int] = {}
+        """Corrections that nobody looked into, each with its turn."""
         if self.context.settings.recall.at_action:
             self.context.hooks.memory = self._known_of
 
@@ -119,7 +122,7 @@ class RecallFeature(Feature):
                     self.context.window.record(used)
         if recalled is None and recall.silent:
             self.context.window.record(derived.RecallUsed(silent=recall.silent))
-        if verdicts := await self._verdicts(turn.lines):
+        if verdicts := await self._verdicts():
             for verdict in verdicts:
                 self.context.window.record(verdict)
             self.session.read_anew()
@@ -128,8 +131,8 @@ class RecallFeature(Feature):
             return ()
         return (Noticed(message=f"Recall does not work: {self.failed}", level="warning"),)
 
-    async def _verdicts(self, lines: Sequence[entries.Line]) -> list[derived.StatementSuperseded]:
-        """What holds no longer and nobody wrote down: said in a turn, or judged for a recall."""
+    async def _verdicts(self) -> list[derived.StatementSuperseded]:
+        """What holds no longer and nobody wrote down: a person said so, or a recall judged it."""
         recall, history = self.session.recall, self.session.history
         rewinds = rewinds_of(history)
 
@@ -145,23 +148,30 @@ class RecallFeature(Feature):
         }
         # Another feature may have judged the same already: a note that was corrected is let go.
         recorded = said("statement_superseded")
-        newest = lines[0].turn if lines else 0
-        for number in range(newest - 1, max(newest - _CUT_SHORT - 1, 0), -1):
-            before = history.turn(number)
-            changes = (one.entry for one in before if isinstance(one.entry, window.Restored))
-            again = {turn for change in changes for turn in change.turns if rewinds.gave_back(turn)}
-            # What was said after them may correct what is back.
-            again |= {*range(max(number - _CUT_SHORT, min(again)), number + 1)} if again else set()
-            ends = (one.entry for one in before if isinstance(one.entry, conversation.TurnEnded))
-            ended = all(end.ending == "done" for end in ends)
-            told = [one for turn in sorted(again) for one in history.turn(turn)]
-            told += () if ended else before
-            lines = [*(history.whole(one) for one in told if rewinds.of(one) is None), *lines]
-            if ended:
-                break
+        self._hear({by for _, by in recorded})
         known = {by for _, by in recalled - recorded}
-        corrected = await asyncio.to_thread(recall.corrected_in, lines, known)
+        heard = sorted(seq for seq, at in self._unjudged.items() if not rewinds.of_place(seq, at))
+        told = [history.line(seq) for seq in sorted({*heard[:_JUDGED_AT_ONCE], *known})]
+        for line in told:
+            self._unjudged.pop(line.seq, None)
+        whole = [history.whole(line) for line in told]
+        corrected = await asyncio.to_thread(recall.corrected_in, whole, known)
         return recall.verdicts(recorded, recalled, corrected)
+
+    def _hear(self, judged: Collection[int]) -> None:
+        """Take note of what people corrected since, in turns that were cut short, too.
+
+        Whatever was taken or given back since may change what any of them corrects.
+        """
+        history = self.session.history
+        new = history.head.seq - self._heard
+        if any(True for _ in history.newest(standings.REWINDS, new)):
+            new, judged = history.head.seq, ()
+        for line in history.newest(("user_message",), min(new, _READ_FOR_VERDICTS)):
+            known = line.channel == entries.IMPORTED or line.seq in judged
+            if not known and any(is_correction(one.text) for one in passages.passages_of([line])):
+                self._unjudged[line.seq] = line.turn
+        self._heard = history.head.seq
 
     async def _recall(self, arguments: RecallArguments, context: ToolContext) -> ToolResult:
         """Search what was said before this turn: its own question is not an answer."""

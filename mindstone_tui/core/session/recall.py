@@ -420,7 +420,12 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         with contextlib.suppress(errors.RecallError):
             for one in said:
                 others = self._search(one.text, Filter(exclude=frozenset({one.seq})))
-                for hit in ranking.mark_corrected(others.hits, [one]):
+                # What others say of it may be taken back one day, and then this is what counts.
+                bare = [
+                    msgspec.structs.replace(hit, superseded_by=None, corrected={})
+                    for hit in others.hits
+                ]
+                for hit in ranking.mark_corrected(bare, [one]):
                     partly, old = one.seq in hit.corrected, hit.passage
                     if partly or hit.superseded_by == one.seq:
                         words = replaced_in(one.text, old.text)

@@ -56,6 +56,9 @@ WALKS = {
         *(ROOF, KILL + ROOF_IS, "/rewind turn 1", "hello", "/restore turn 2", "well, then"),
         *("thanks", "/rewind turn 2"),
     ],
+    "a kill, work and a fork": [
+        *(ROOF, KILL + ROOF_IS, ROOF_AGAIN, "hello", "/rewind turn 2", FORK, "thanks"),
+    ],
     "a fork": [ROOF, PUMP, ROOF_IS, FORK, PUMP_IS, "thanks", "/rewind turn 3", "well, then"],
     "a fork at a rewound turn": [ROOF, PUMP, ROOF_IS, "/rewind turn 2", f"{FORK} turn 3", "thanks"],
     "memories": [
@@ -104,7 +107,7 @@ def any_walk(seed: int) -> list[str]:
     return [*steps, "Thanks for all of that."]
 
 
-WALKS |= {f"any {seed}": any_walk(seed) for seed in range(sized(_FEW, 22))}
+WALKS |= {f"any {seed}": any_walk(seed) for seed in range(sized(_FEW, 40))}
 _SAID = ("user_message", "assistant_partial")
 _GOES_BACK = {
     *(*_SAID, "assistant_message", "model_failed", "turn_started", "turn_ended"),
@@ -359,7 +362,9 @@ async def hold_work(stage: Stage, byhand: ByHand) -> None:
             marks = by_line.get(int(line), set())
             assert not any(what in ("rewound", "superseded") for what, _ in marks), (line, text)
             replaced = {by for what, by in by_line.get(int(old or 0), ()) if what in _REPLACED}
-            judged = f"'by': {line}," in str(byhand.lines)
+            judged = any(
+                one.get("by") == int(line) and not one.get("parent") for one in byhand.lines
+            )
             assert not (old and judged) or int(line) in replaced, ("checkpoint points", line, old)
     listed = (await stage.run("/memory"))[1]
     decided = {
@@ -431,7 +436,7 @@ async def hold_recall(
 ) -> None:
     """What was said is found by its own words, as it stands; what was rewound is not."""
     found = await stage.session.services.recall.search(line["text"], 30, "session")
-    hits = [hit for hit in found.hits if hit.passage.seq == line["seq"]]
+    hits = [hit for hit in found.hits if hit.passage.entry == line["id"]]
     assert bool(hits) is not gone, ("recall", line)
     for hit in hits:
         marks: set[tuple[str, int | None]] = {("corrected", by) for by in hit.corrected}
