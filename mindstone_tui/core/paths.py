@@ -10,6 +10,7 @@ import base64
 import contextlib
 import os
 import re
+import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import count
@@ -47,6 +48,20 @@ def project_of(folder: Path) -> Path:
         if os.path.lexists(each / ".git"):
             return each
     return folder
+
+
+def program(name: str, path: str | None, *work: Path) -> str | None:
+    """A program that is started without asking: none that lies where the agent works.
+
+    Whatever a repository brings, or a command left behind there, `PATH` may lead to it.
+    """
+    roots = [folder.resolve() for folder in work]
+    for folder in (os.defpath if path is None else path).split(os.pathsep):
+        found = shutil.which(name, path=folder) if folder.startswith("/") else None
+        places = (Path(found), Path(found).parent.resolve(), Path(found).resolve()) if found else ()
+        if found and not any(place.is_relative_to(root) for place in places for root in roots):
+            return found
+    return None
 
 
 def telling_projects() -> Callable[[str], str]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mindstone_tui.core import paths
 from mindstone_tui.core.errors import SessionNameError
 from mindstone_tui.core.paths import (
     DEFAULT_SESSION,
@@ -108,3 +109,19 @@ def test_places_follow_the_home_variable_or_the_system(tmp_path: Path) -> None:
     assert own.config_file == tmp_path / "config.toml"
     assert own.log == tmp_path / "state" / "mindstone.log"
     assert Places.resolve({}).config != tmp_path
+
+
+def test_no_program_that_lies_where_the_agent_works_is_started_by_itself(tmp_path: Path) -> None:
+    work, elsewhere, linked = (tmp_path / name for name in ("work", "elsewhere", "linked"))
+    for folder in (work / "bin", elsewhere, linked):
+        folder.mkdir(parents=True)
+    for folder in (work / "bin", elsewhere):
+        (folder / "rg").write_text("#!/bin/sh\n")
+        (folder / "rg").chmod(0o755)
+    (linked / "rg").symlink_to(work / "bin" / "rg")
+    (tmp_path / "by-link").symlink_to(work / "bin")
+    inside = (str(work / "bin"), str(linked), str(tmp_path / "by-link"), "bin", ".", "")
+    path = ":".join((*inside, str(elsewhere)))
+    assert paths.program("rg", path, work) == str(elsewhere / "rg")
+    assert paths.program("rg", ":".join(inside), work) is None
+    assert paths.program("rg", path, tmp_path / "other") == str(work / "bin" / "rg")

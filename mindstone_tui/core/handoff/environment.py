@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from mindstone_tui.core import paths
 from mindstone_tui.core.entries import Line, Part, actions, provenance
 from mindstone_tui.core.patterns import pattern_of
 
@@ -22,7 +23,7 @@ _HASHED: Final = 4 << 20
 FOLDER: Final = "folder"
 """Stands for the digest of a folder."""
 _GIT: Final = (
-    *("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
+    *("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
     *("status", "--porcelain=v1", "--untracked-files=normal"),
 )
 _GIT_SECONDS: Final = 5.0
@@ -158,9 +159,12 @@ def git_changes(cwd: Path) -> tuple[str, ...]:
     """What git calls changed; it is run, so only ask for a folder that is trusted."""
     if _git_folder(cwd) is None:
         return ()
+    git = paths.program("git", os.environ.get("PATH"), cwd)
+    if git is None:
+        return ()
     try:
         ran = subprocess.run(
-            _GIT, cwd=cwd, capture_output=True, timeout=_GIT_SECONDS, check=False, text=True
+            (git, *_GIT), cwd=cwd, capture_output=True, timeout=_GIT_SECONDS, check=False, text=True
         )
     except (OSError, subprocess.SubprocessError, ValueError):
         return ()

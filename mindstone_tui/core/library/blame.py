@@ -28,7 +28,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import asdict, astuple
 
-from mindstone_tui.core import bounded_json, disk, errors, patterns, transcript
+from mindstone_tui.core import bounded_json, disk, errors, paths, patterns, transcript
 from mindstone_tui.core.entries import (
     ToolCall,
     actions,
@@ -449,9 +449,7 @@ def _of_side(hunk: str, signs: str) -> bytes:
     return "".join(f"{row[1:]}\n" for row in rows if row[0] in signs).encode()
 
 
-_GIT: Final = (
-    *("git", "--no-optional-locks", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null"),
-)
+_GIT: Final = (*("--no-optional-locks", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null"),)
 _RAW: Final = ("-r", "-z", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules")
 STAGED: Final = "--cached"
 """Stands for the commit that would be made now."""
@@ -466,11 +464,11 @@ class CommitLine(LineOrigin, frozen=True, kw_only=True):
 
 def git(folder: Path, *arguments: str, given: str = "") -> bytes:
     """What git says; raises a `UsageError` with its words where it refuses."""
-    command, environ = [*_GIT, "-C", str(folder), *arguments], {**os.environ, "TZ": "UTC"}
-    try:
-        done = subprocess.run(command, input=given.encode(), capture_output=True, env=environ)
-    except FileNotFoundError:
-        raise errors.UsageError("git, which knows commits, is not on this machine.") from None
+    program = paths.program("git", os.environ.get("PATH"), folder)
+    if program is None:
+        raise errors.UsageError("git, which knows commits, is not on this machine.")
+    command, environ = [program, *_GIT, "-C", str(folder), *arguments], {**os.environ, "TZ": "UTC"}
+    done = subprocess.run(command, input=given.encode(), capture_output=True, env=environ)
     if done.returncode:
         said = done.stderr.decode(errors="replace").partition("\n")[0]
         raise errors.UsageError(f"git says: {said.removeprefix('fatal: ')}.")

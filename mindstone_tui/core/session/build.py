@@ -246,7 +246,7 @@ class _Assembly:
 
     @cached_property
     def _permissions(self) -> permissions.Permissions:
-        return permissions_for(self.opening, self.settings.approvals)
+        return permissions_for(self.opening, self.settings.approvals, self.workspace.roots)
 
     @cached_property
     def _hooks(self) -> hooks.Hooks:

@@ -187,11 +187,13 @@ class Opening(msgspec.Struct, metaclass=values.Value, frozen=True, kw_only=True)
         )
 
 
-def permissions_for(opening: Opening, approvals: ApprovalSettings) -> Permissions:
+def permissions_for(
+    opening: Opening, approvals: ApprovalSettings, work: tuple[Path, ...]
+) -> Permissions:
     """Who decides whether a tool may run."""
 
     async def find_sandbox() -> sandbox.Sandbox | None:
-        found, _ = await sandbox_probe.find(opening.environ, hidden=opening.places.own)
+        found, _ = await sandbox_probe.find(opening.environ, opening.places.own, work)
         return found
 
     rules = (

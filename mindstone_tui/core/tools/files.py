@@ -6,7 +6,6 @@ import fnmatch
 import json
 import os
 import re
-import shutil
 import stat
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from mindstone_tui.core import paths
 from mindstone_tui.core.errors import NotAllowed, ToolError
 from mindstone_tui.core.text import exact
 from mindstone_tui.core.tools import base, control_files, sandbox, shell, verdicts, workspace
@@ -435,7 +435,8 @@ async def _grep(arguments: GrepArguments, context: base.ToolContext) -> base.Too
 
 def _command(arguments: GrepArguments, path: Path, context: base.ToolContext) -> tuple[str, ...]:
     target = "." if path.is_dir() else path.name
-    if (ripgrep := shutil.which("rg", path=context.environ.get("PATH"))) is None:
+    roots = context.workspace.roots
+    if (ripgrep := paths.program("rg", context.environ.get("PATH"), *roots)) is None:
         asked = {
             **msgspec.to_builtins(arguments),
             "target": target,

@@ -12,16 +12,16 @@ Three holds, the strongest that this machine and the command allow, and always t
 import contextlib
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from mindstone_tui.core import paths
 from mindstone_tui.core.tools.verdicts import CommandPart
 
 __all__ = ["ProcessTree", "deals_with_processes", "in_own_namespace"]
@@ -53,9 +53,11 @@ def deals_with_processes(parts: tuple[CommandPart, ...]) -> bool:
     )
 
 
-def in_own_namespace(command: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, ...]:
+def in_own_namespace(
+    command: tuple[str, ...], path: str | None, roots: tuple[Path, ...]
+) -> tuple[str, ...]:
     """The command where it sees only its own processes; unchanged where that cannot be had."""
-    program = shutil.which("bwrap", path=environ.get("PATH"))
+    program = paths.program("bwrap", path, *roots)
     if program is None or not sys.platform.startswith("linux") or not _works(program):
         return command
     return (program, *_flags(), "--", *command)

@@ -27,7 +27,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from mindstone_tui.core import disk, errors, values
+from mindstone_tui.core import disk, errors, paths, values
 from mindstone_tui.core.tools import control_files, landlock, seccomp
 from mindstone_tui.core.tools.workspace import Workspace
 
@@ -232,12 +232,14 @@ def why_refused(text: str) -> str:
     return "it is confined, and sees no other files of yours" if refused else ""
 
 
-def candidates(environ: Mapping[str, str], hidden: tuple[Path, ...] = ()) -> tuple[Sandbox, ...]:
+def candidates(
+    environ: Mapping[str, str], hidden: tuple[Path, ...] = (), work: tuple[Path, ...] = ()
+) -> tuple[Sandbox, ...]:
     """What this machine may have to confine a command, the strongest first."""
     found: list[Sandbox] = []
     home = Path(environ.get("HOME") or "/nonexistent")
     path, venv = environ.get("PATH", ""), environ.get("VIRTUAL_ENV", "")
-    program = shutil.which("bwrap", path=environ.get("PATH"))
+    program = paths.program("bwrap", environ.get("PATH"), *work)
     if program and sys.platform.startswith("linux"):
         found.append(Bubblewrap(Path(program), home, hidden, path, venv))
     if landlock.usable() and seccomp.usable():
@@ -356,7 +358,7 @@ class Landlock(msgspec.Struct, frozen=True):
             str(shown)
             for root in workspace.roots
             for entry in _openable(root, tuple(_nested_repositories(root)))
-            for shown in _around(entry, hidden)
+            for shown in _around(entry, (*hidden, *workspace.code))
         ]
         readable = [
             *(each.resolve() for each in shown_of_the_machine()),
@@ -425,15 +427,22 @@ def _refuse_wide_roots(workspace: Workspace, home: Path) -> None:
                 f"{root} is too wide to run commands in without asking.",
                 "Start in a project folder, or stay in the mode `ask`.",
             )
+        if root in workspace.code:
+            raise errors.NotAllowed(
+                f"{root} is where MindStone itself is installed.",
+                "Start in a project folder, or stay in the mode `ask`.",
+            )
 
 
 def _guarded(workspace: Workspace) -> Iterator[Path]:
-    """Existing entries of the workspace that steer other programs."""
+    """Existing entries of the workspace that steer other programs, or hold code of this one."""
     for root in workspace.roots:
         for entry in sorted(root.iterdir()):
-            if not _is_guarded(entry.name):
+            ours = entry in workspace.code
+            if not (ours or _is_guarded(entry.name)):
                 continue
-            if entry.is_symlink() and entry.name.casefold() not in control_files.PROTECTED:
+            must = ours or entry.name.casefold() in control_files.PROTECTED
+            if entry.is_symlink() and not must:
                 continue  # it and what it leads to are looked at afterwards
             if entry.is_symlink():
                 raise errors.NotAllowed(

@@ -83,13 +83,13 @@ class SandboxProbe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find(
-    environ: Mapping[str, str], hidden: tuple[Path, ...] = ()
+    environ: Mapping[str, str], hidden: tuple[Path, ...] = (), work: tuple[Path, ...] = ()
 ) -> tuple[Sandbox | None, SandboxProbe]:
     """The strongest confinement that works here, and what trying it showed."""
     told = SandboxProbe(
         name="none", working=False, why="Neither bubblewrap nor Landlock is available here."
     )
-    for sandbox in candidates(environ, hidden):
+    for sandbox in candidates(environ, hidden, work):
         told = await probe(environ, sandbox)
         if told.working:
             return sandbox, told

@@ -314,7 +314,8 @@ async def _shell(arguments: ShellArguments, context: base.ToolContext) -> base.T
     confined = in_bash(arguments.command, context)
     free = context.sandbox is None
     if free and not deals_with_processes(judge(arguments.command, context.workspace)):
-        line = await asyncio.to_thread(in_own_namespace, confined.command, context.environ)
+        path, roots = context.environ.get("PATH"), context.workspace.roots
+        line = await asyncio.to_thread(in_own_namespace, confined.command, path, roots)
         confined = unconfined(line)
     limits = context.limits
     finished = await run(

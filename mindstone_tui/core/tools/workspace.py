@@ -14,6 +14,7 @@ import errno
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal
@@ -28,6 +29,9 @@ Standing = Literal["open", "sensitive", "protected"]
 
 _Missing = Literal["fail", "make", "imagine"]
 _NOT_A_WORKSPACE: Final = ("/proc", "/sys", "/dev", "/run")
+_RUN: Final = (Path(__file__).parents[2], *((Path(sys.prefix),) if sys.prefix != "/usr" else ()))
+OWN_CODE: Final = tuple(dict.fromkeys((*_RUN, *(place.resolve() for place in _RUN))))
+"""The package and the environment that this program runs from."""
 _MOST_LINKS: Final = 40
 _STEP: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -49,12 +53,27 @@ class Place(msgspec.Struct, frozen=True):
 class Workspace:
     """The folders the agent works in."""
 
-    def __init__(self, roots: tuple[Path, ...], protected: tuple[Path, ...] = ()) -> None:
+    def __init__(
+        self,
+        roots: tuple[Path, ...],
+        protected: tuple[Path, ...] = (),
+        code: tuple[Path, ...] = OWN_CODE,
+    ) -> None:
         if not roots:
             raise ToolError("No folder to work in was given.", "Start inside a project folder.")
         self.roots = tuple(_root(root) for root in roots)
         self.protected = tuple(path.resolve() for path in protected)
         """Places that are never read or written, whatever root they lie in."""
+        self.code = tuple(
+            root.joinpath(*place.relative_to(root).parts[:1])
+            if place.is_relative_to(root)
+            else root
+            for root in self.roots
+            for place in code
+            if place.is_relative_to(root) or root.is_relative_to(place)
+        )
+        """Entries of a root, or a root, with code that this program runs itself, outside of any
+        sandbox. It is the topmost entry: a folder that can be renamed guards nothing in it."""
 
     @property
     def cwd(self) -> Path:
@@ -76,7 +95,8 @@ class Workspace:
         if names & PROTECTED or not place.parts or self._is_ours(place.path):
             return "protected"
         led = place.obeyed or any(
-            each == place.path or each in place.path.parents for each in obeyed_below(place.root)
+            each == place.path or each in place.path.parents
+            for each in (*obeyed_below(place.root), *self.code)
         )
         return "sensitive" if led or steers(place.parts) else "open"
 

@@ -149,7 +149,10 @@ def clear_removed(folder: Path) -> None:
         command = 'nice rm -rf -- "$1" </dev/null >/dev/null 2>&1 &'
         with contextlib.suppress(OSError):
             subprocess.run(
-                ["/bin/sh", "-c", command, "sh", str(removed)], start_new_session=True, check=False
+                ["/bin/sh", "-c", command, "sh", str(removed)],
+                env={"PATH": os.defpath},
+                start_new_session=True,
+                check=False,
             )
 
 

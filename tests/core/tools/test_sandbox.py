@@ -526,6 +526,34 @@ def test_a_folder_of_path_that_may_not_be_looked_at_is_skipped() -> None:
     assert "closed" not in done.stdout
 
 
+async def test_code_that_this_program_runs_itself_cannot_be_changed_from_inside(
+    scene: Scene,
+) -> None:
+    installed = scene.work / "tools" / "env" / "site"
+    installed.mkdir(parents=True)
+    (installed / "run.py").write_text("ours")
+    workspace = Workspace((scene.work,), code=(installed,))
+    assert workspace.standing(workspace.locate("tools/env/new.pth")) == "sensitive"
+    tries = (
+        "cat tools/env/site/run.py; echo x > tools/env/site/new.pth; rm tools/env/site/run.py;"
+        " mv tools away; mkdir -p tools/env/site; echo x > tools/env/site/run.py; echo y > beside"
+    )
+    for sandbox in confinements(scene):
+        context = ToolContext(workspace=workspace, sandbox=sandbox, environ={"PATH": PATH})
+        assert "ours" in (await SHELL.run({"command": tries}, context)).text
+        assert [each.read_text() for each in installed.iterdir()] == ["ours"]
+        for code in (scene.work, scene.base):
+            inside = Workspace((scene.work,), code=(code,))
+            with pytest.raises(NotAllowed, match="installed"):
+                sandbox.confine(("true",), inside, cwd=scene.work, network=False)
+        (scene.work / "env").symlink_to(installed)
+        if sandbox.name == "bubblewrap":  # Landlock gives no right on a link
+            linked = Workspace((scene.work,), code=(scene.work / "env",))
+            with pytest.raises(NotAllowed, match="symbolic link"):
+                sandbox.confine(("true",), linked, cwd=scene.work, network=False)
+        (scene.work / "env").unlink()
+
+
 def test_a_workspace_as_wide_as_home_is_refused(scene: Scene) -> None:
     for sandbox in confinements(scene):
         for root in (scene.home, scene.base):
