@@ -131,7 +131,7 @@ def test_redacting_twice_changes_nothing_more(text: str) -> None:
 
 BAITS = [
     *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "-----BEGIN ", "A" * 64 + "\n"),
-    *("eyJ", "sk-ant-", "SG.", "MTA", "+" * 8, "a.", "\\n", "[redacted:secret:", "key-"),
+    *("eyJ", "-eyJ", "sk-ant-", "SG.", "MTA", "+" * 8, "a.", "\\n", "[redacted:secret:", "key-"),
     *("://a:b", "://a:b@", "authorization: ", "heroku ", "login a password ", "$6$a$", "sha256$"),
     *("password=", "password='", 'key="', "key=a1bZ9", "secret ", "token is ", "key,\n", "KEY="),
     *(" mysql -p", " curl -u a:b", "x|chpasswd ", "cio" + "a1" * 16, "ghp_" + "a1" * 18 + " "),
