@@ -630,6 +630,18 @@ async def test_an_escape_out_of_a_question_that_was_not_entered_stops_nothing(
         await until(pilot, lambda: [one[0] for one in talk.did] == ["interrupt"])
 
 
+async def test_tab_goes_to_the_question_from_wherever_the_focus_is() -> None:
+    now, app, talk = at_a_question()
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        now[0] += 60
+        app.chat.set_focus(app.chat.conversation)
+        await pilot.press("tab")
+        now[0] += 0.4
+        await pilot.press("y")
+        await until(pilot, lambda: [one[0] for one in talk.did] == ["answer"])
+
+
 async def test_a_message_of_its_own_is_sent_with_one_enter_after_a_key_came_too_early() -> None:
     _, app, talk = at_a_question()
     async with app.run_test() as pilot:
@@ -651,6 +663,7 @@ async def test_an_enter_for_a_question_that_was_just_answered_elsewhere_sends_no
         await pilot.press("tab")
         talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="web"))
         await until(pilot, lambda: app.chat.input_area.decision is None)
+        assert any("question is over" in one.message for one in app._notifications)
         await pilot.press("enter")
         await until(pilot, lambda: talk.settled)
         assert (talk.did, app.chat.input_area.prompt.text) == ([], "half a message")

@@ -335,11 +335,14 @@ class InputArea(Vertical):
         decision.gate.half_written = bool(self.prompt.text)
         self.mount(decision, before=0)
 
-    def withdraw(self, decision: Decision) -> None:
-        """Ask it no longer; a reason that was half written is not torn, but goes on below."""
+    def withdraw(self, decision: Decision, *, here: bool = False) -> None:
+        """Ask it no longer, and say so to whoever was about to answer, unless it was answered here;
+        a reason that was half written is not torn, but goes on below."""
         if decision.is_entered:
             self.screen.set_focus(self.prompt)
             self._torn = _ELSEWHERE
+            if not here:
+                self.notify(_ELSEWHERE)
         if any(each.has_focus for each in decision.query(Input)):
             self._torn = "That question is over: nothing is sent."
         if words := "".join(each.value for each in decision.query(Input)):
@@ -355,7 +358,7 @@ class InputArea(Vertical):
         if event.decision is self.decision:
             if event.key == "enter":
                 self._held = (event.key, event.time)
-            self.withdraw(event.decision)
+            self.withdraw(event.decision, here=True)
             self._torn = ""  # the reason was sent here, whole
             self._decided(event.choice)
 
@@ -410,5 +413,8 @@ class InputArea(Vertical):
         if key in _AGAIN and self._torn:
             self.notify(f"{self._torn} {_AGAIN[key]}")
             self._torn = ""
+            return True
+        if key == "tab" and self.decision is not None and self.screen.focused is not self.prompt:
+            self.step_in(event.time)
             return True
         return False
