@@ -28,6 +28,7 @@ CHILD: Final = "~"
 """Stands between a session's name and the call that its sub-agent serves."""
 EARLIER_INDEX: Final = "index.db"
 """What recall kept of a session alone, before there was a library."""
+SERVE_TOKEN: Final = "serve-token"
 LONGEST_NAME: Final = 1_500
 """In bytes of UTF-8, both parts together: what still fits into a path after encoding."""
 
@@ -304,6 +305,8 @@ class Places(msgspec.Struct, frozen=True):
     """The user's skills, a folder each."""
     keys = Under("keys.toml", "config")
     """API keys, readable by their owner alone."""
+    serve_token = Under(SERVE_TOKEN, "state")
+    """What opens the resident: the token, and nothing else."""
     log = Under("mindstone.log", "state")
     """Tracebacks and diagnostics; never on the terminal."""
     rescued = Under("rescued", "state")

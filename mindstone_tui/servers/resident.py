@@ -50,8 +50,8 @@ class ResidentPlaces(msgspec.Struct, frozen=True):
     """Held by the resident for as long as it lives."""
     told = paths.Under("serve.json", "state")
     """Where it listens."""
-    token = paths.Under("serve-token", "state")
-    """What opens it: the token, and nothing else."""
+    token = paths.Under(paths.SERVE_TOKEN, "state")
+    """What opens it."""
     log = paths.Under("serve.log", "state")
     """What it refused, and what failed."""
 

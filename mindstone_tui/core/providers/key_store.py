@@ -112,6 +112,11 @@ def stored_key(path: Path, name: str) -> StoredKey | None:
     return _SYSTEM.get(name) if value == _SIGN else StoredKey(value, path.name)
 
 
+def written_keys(path: Path) -> dict[str, str]:
+    """Every key that stands in the file itself; no keyring is asked."""
+    return {name: value for name, value in _lines(path).items() if value != _SIGN}
+
+
 def store_key(path: Path, provider: str, secret: str) -> Kept:
     """Keep a provider's key; an empty one removes it."""
     secret = secret.strip()

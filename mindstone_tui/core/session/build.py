@@ -1,6 +1,7 @@
 """Putting a session together: the one place where the rooms are introduced to each other."""
 
 import asyncio
+import contextlib
 import time
 from functools import cached_property, partial
 
@@ -14,6 +15,7 @@ from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.library import agent_files, open_questions
 from mindstone_tui.core.library.lease import Lease, SharedLease
 from mindstone_tui.core.providers.base import Window
+from mindstone_tui.core.providers.key_store import written_keys
 from mindstone_tui.core.providers.registry import session_model, warm_up
 from mindstone_tui.core.recall.embed_apart import open_embedder_apart
 from mindstone_tui.core.session import fork, recover
@@ -136,6 +138,10 @@ class _Assembly:
         for url in (self.settings.history.url, *self.settings.history.sessions.values()):
             if password := redaction.password_in(url):
                 known[f"history-password-{len(known)}"] = password
+        with contextlib.suppress(errors.MindstoneError):
+            known |= written_keys(self.home.keys)
+        with contextlib.suppress(OSError, ValueError):
+            known["serve-token"] = self.home.serve_token.read_text().strip()
         return redaction.Redactor(known)
 
     @cached_property

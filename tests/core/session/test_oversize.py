@@ -15,6 +15,8 @@ from mindstone_tui.core import events
 from mindstone_tui.core.agent.oversize import parts_of
 from mindstone_tui.core.entries.conversation import MessageCut, UserMessage
 from mindstone_tui.core.entries.window import ContextWindowPruned
+from mindstone_tui.core.paths import Places
+from mindstone_tui.core.providers.key_store import store_key
 from mindstone_tui.core.recall.embedding import Encoded
 from tests.core.recall.talk import WordModel
 from tests.core.session.coding_session import configure
@@ -175,6 +177,21 @@ async def test_a_secret_in_a_long_message_is_blacked_out(home: Path, tmp_path: P
         assert said.text.startswith(LONG)
         assert said.text.endswith(LONG)
     assert not files_with(home, secret)
+
+
+async def test_keys_of_our_own_are_known_by_their_value(home: Path, tmp_path: Path) -> None:
+    key, token = "quokka7lantern9marble4zephyr2ostrich", "harbour-lamp-kettle-twelve-okapi"
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    store_key(places.keys, "openai", key)
+    places.serve_token.parent.mkdir(parents=True, exist_ok=True)
+    places.serve_token.write_text(f"{token}\n")
+    model = script(tmp_path, {"text": "Fine."})
+    async with on_stage(home, model=model, cwd=tmp_path) as stage:
+        await stage.say(f"The files say {key} and {token}.")
+        (said,) = stage.entries(UserMessage)
+    assert "[redacted:openai:" in said.text
+    assert key not in said.text
+    assert token not in said.text
 
 
 class Blocked(WordModel):

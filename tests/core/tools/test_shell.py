@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ ENVIRON = {
     "HOME": "/nonexistent",
     "OPENAI_API_KEY": "sk-never",
     "LD_PRELOAD": "/x.so",
-    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_COUNT": "7",
 }
 
 
@@ -66,8 +67,23 @@ async def test_the_command_has_no_terminal_no_input_and_none_of_our_keys(tmp_pat
     result = await shell(tmp_path, "tty; cat; (echo x > /dev/tty) 2>&1; env")
     assert "not a tty" in result.text
     assert "No such device or address" in result.text
-    for name in ("OPENAI_API_KEY", "LD_PRELOAD", "GIT_CONFIG_COUNT"):
+    for name in ("OPENAI_API_KEY", "LD_PRELOAD", "GIT_CONFIG_COUNT=7"):
         assert name not in result.text
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+async def test_git_obeys_no_repository_that_another_one_brings_as_files(tmp_path: Path) -> None:
+    place = tmp_path / "docs" / "fixture"
+    for folder in ("objects", "refs/heads"):
+        (place / folder).mkdir(parents=True)
+    (place / "HEAD").write_text("ref: refs/heads/main\n")
+    (place / "config").write_text(
+        "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n"
+        '\tfsmonitor = "touch ran; echo"\n'
+    )
+    result = await shell(tmp_path, "cd docs/fixture && git status")
+    assert result.status == "error"
+    assert not (place / "ran").exists()
 
 
 @pytest.mark.parametrize(
