@@ -107,7 +107,7 @@ def any_walk(seed: int) -> list[str]:
     return [*steps, "Thanks for all of that."]
 
 
-WALKS |= {f"any {seed}": any_walk(seed) for seed in range(sized(_FEW, 40))}
+WALKS |= {f"any {seed}": any_walk(seed) for seed in range(sized(3, 40))}
 _SAID = ("user_message", "assistant_partial")
 _GOES_BACK = {
     *(*_SAID, "assistant_message", "model_failed", "turn_started", "turn_ended"),
