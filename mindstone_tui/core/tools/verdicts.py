@@ -29,6 +29,7 @@ __all__ = ["CommandPart", "Effect", "bash_parser", "judge", "worst_of"]
 
 _LONGEST: Final = 20_000
 _MOST_PARTS: Final = 100
+_MOST_PLACES: Final = 6
 _DEEPEST: Final = 6
 _CONTINUED: Final = pattern_of(r"(?m)^((?:[^#\\\n]|\\[^\n])*)\\\n")
 """A line that goes on in the next; none with a comment, which ends with its line."""
@@ -331,6 +332,9 @@ class _Judgement:
 
     def _go(self, target: str | None) -> None:
         """Where relative paths may start from now on; a `cd` that fails changes nothing."""
+        if len(self._here) > _MOST_PLACES:  # each step may double them: it may be anywhere now
+            self._here.add(Path("/"))
+            return
         for here in tuple(self._here):
             place = here / ("/" if target and target[0] == "~" else target or ".")  # not in here
             self._here |= {_by_letters(place), _real(place)}

@@ -53,6 +53,8 @@ def test_each_part_of_a_dangerous_line_is_named_for_what_it_is() -> None:
         ("cat ~/.ssh/id_rsa", "outside the workspace"),
         ("cat ../../../secret", "outside the workspace"),
         ("cd .. && ls", "outside the workspace"),
+        # Each step doubles where it may lead: that this ends at all is half of the proof.
+        (";".join(f"cd a{step}" for step in range(60)) + "; cat x", "outside the workspace"),
         ("grep x --file=/etc/passwd", "outside the workspace"),
         ("echo x > /etc/hosts", "outside the workspace"),
         ("find . -name '*.o' -delete", "deletes"),
