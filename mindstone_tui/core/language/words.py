@@ -19,6 +19,8 @@ from mindstone_tui.core.language import languages, lists
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text_cache import Known
 
+_LOOKED_UP: Final = 400
+"""Words at each end of a text that are looked up one by one."""
 MOST_TERMS: Final = 48
 """A question with more words than this is answered by its rarest ones."""
 
@@ -152,10 +154,15 @@ def root(word: str) -> str:
 
 
 def query_terms(text: str) -> list[str]:
-    """The distinct words worth looking for; stopwords only if there is nothing else."""
+    """The distinct words worth looking for; stopwords only if there is nothing else.
+
+    Of very many, those it begins and ends with: each is looked up, and what is meant stands there.
+    """
     distinct = list(dict.fromkeys(indexed(text).split()))
     common = _small_words(languages.language_of(text))
     telling = [word for word in distinct if word not in common] or distinct
+    if len(telling) > 2 * _LOOKED_UP:
+        telling = telling[:_LOOKED_UP] + telling[-_LOOKED_UP:]
     if text.isascii():
         return telling
     pairs = {half for word in telling if _DENSE.match(word) for half in _halves(word)}
