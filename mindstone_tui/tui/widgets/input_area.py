@@ -166,6 +166,8 @@ class InputArea(Vertical):
         self._decided: Callable[[str], None] = lambda choice: None
         self._torn = ""
         """Why the next Enter sends nothing: what it ends was begun as something else."""
+        self._refused = 0.0
+        """When a key was to lead into a decision, and did not."""
         self.to_write: dict[str, str] = {}
         """What the prompt is to hold once a command has done its work."""
         self._held = ("", 0.0)
@@ -219,9 +221,10 @@ class InputArea(Vertical):
 
     @on(TextArea.Changed)
     def _write_beside(self) -> None:
-        if not self.prompt.text or self._torn == _ELSEWHERE:  # who writes on knows where they are
+        # Who writes on, or anew once nothing is asked, knows where they are.
+        if self._torn == _ELSEWHERE or (not self.prompt.text and self.decision is None):
             self._torn = ""
-        elif self.decision is not None:
+        elif self.decision is not None and self.prompt.text:
             self.decision.gate.write(self._host.clock())
         if self.decision is not None:
             self.decision.gate.half_written = bool(self.prompt.text)
@@ -366,6 +369,7 @@ class InputArea(Vertical):
         """Go to what is asked; where that is too early, what is typed next may be an answer."""
         if self.decision is not None and not self.decision.enter(pressed):
             self._torn = "The step into the question came too early: nothing is decided or sent."
+            self._refused = pressed
 
     def write_after(self, command: str, *, ok: bool) -> None:
         """A command ended: what was to stand in the prompt then does, if it did its work."""
@@ -414,6 +418,8 @@ class InputArea(Vertical):
             self.notify(f"{self._torn} {_AGAIN[key]}")
             self._torn = ""
             return True
+        if key in ("up", "down") and event.time - self._refused < _LEAVING:
+            return True  # they were to choose among the answers
         if key == "tab" and self.decision is not None and self.screen.focused is not self.prompt:
             self.step_in(event.time)
             return True
