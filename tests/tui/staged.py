@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from textual import events
 from textual.pilot import Pilot
 
 from mindstone_tui.core import events as ev
@@ -116,6 +117,14 @@ def staged(*events: ev.AnyEvent, given: AppHost | None = None) -> tuple[Mindston
         return talk
 
     return MindstoneApp(open_conversation, given or around()), talk
+
+
+async def escape_again(pilot: Pilot[Any]) -> None:
+    """Press Escape when it cannot be an earlier one that is held down."""
+    again = events.Key("escape", "\x1b")
+    again.time += 1.0
+    pilot.app.post_message(again)
+    await pilot.pause()
 
 
 async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:

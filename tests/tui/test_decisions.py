@@ -24,7 +24,7 @@ from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.terminal import KeyAmong, PasteParser
 from mindstone_tui.tui.widgets.approval import Approval, Decision, Gate, about_memory
 from tests.tui.shelf import Shelf
-from tests.tui.staged import Staged, around, asked, drawn, ready, staged, until
+from tests.tui.staged import Staged, around, asked, drawn, escape_again, ready, staged, until
 
 GRACE = 1.0
 OPENINGS = 10_000 if os.environ.get("MINDSTONE_TYPED") else 32
@@ -305,7 +305,7 @@ async def test_an_escape_that_leads_out_of_a_question_and_is_held_down_stops_not
         area = app.chat.input_area
         assert (talk.did, area.decision is None) == ([], False)
         assert isinstance(app.focused, Button) if reason else app.focused is area.prompt
-        for step in range(2 if reason else 1):  # pressed anew, each leads on: out, and to a stop
+        for step in range(3 if reason else 2):  # pressed anew, each leads on: out, and to a stop
             anew = events.Key("escape", "\x1b")
             anew.time += 10.0 * (step + 1)
             app.post_message(anew)
@@ -547,9 +547,11 @@ async def test_a_turn_elsewhere_that_asks_says_how_long_it_waits_and_is_stopped_
         now[0] += 60
         app.chat._tick()
         assert (
-            app.chat.status.doing == "waits for your answer · 1 min 00 s · tab answers, esc stops"
+            app.chat.status.doing
+            == "waits for your answer · 1 min 00 s · tab answers, esc twice stops"
         )
         await pilot.press("escape")
+        await escape_again(pilot)
         await until(pilot, lambda: talk.did == [("interrupt",)])
         talk.announce(ev.ToolAnswered(turn=1, call="c", allowed=False, channel="tui"))
         await until(pilot, lambda: app.chat.input_area.decision is None)
@@ -612,15 +614,17 @@ async def test_a_tab_in_the_midst_of_words_leads_nowhere() -> None:
         await until(pilot, lambda: [one[0] for one in talk.did] == ["answer"])
 
 
-@pytest.mark.parametrize("before", [(), ("down", "up")], ids=["at once", "after arrows"])
-async def test_an_escape_out_of_a_question_that_was_not_entered_stops_nothing(
+@pytest.mark.parametrize(
+    "before", [(), ("tab",), ("tab", "down", "up")], ids=["at once", "after a step", "after arrows"]
+)
+async def test_one_escape_beside_a_question_stops_nothing(
     before: tuple[str, ...],
 ) -> None:
     now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += 60
-        await pilot.press(*"an old one", "enter", "x", "tab", *before)
+        await pilot.press(*"an old one", "enter", "x", *before)
         now[0] += 2
         assert app.chat.input_area.prompt.text == "x"  # nothing was fetched into it
         sent = talk.did.copy()
@@ -628,7 +632,7 @@ async def test_an_escape_out_of_a_question_that_was_not_entered_stops_nothing(
         await until(pilot, lambda: talk.settled)
         assert talk.did == sent
         now[0] += 2
-        await pilot.press("escape")
+        await escape_again(pilot)
         await until(pilot, lambda: [one[0] for one in talk.did] == ["send", "interrupt"])
 
 

@@ -36,6 +36,7 @@ from tests.tui.staged import (
     around,
     asked,
     drawn,
+    escape_again,
     ready,
     said,
     settle,
@@ -166,8 +167,10 @@ async def test_a_turn_that_asks_can_be_stopped_instead(keys: tuple[str, ...]) ->
     app, talk = staged(asked(1, "go"), WISH)
     async with app.run_test() as pilot:
         await until(pilot, lambda: bool(asked_in(app)))
-        await until(pilot, lambda: app.chat.status.doing.endswith("esc stops"))
+        await until(pilot, lambda: app.chat.status.doing.endswith("esc twice stops"))
         await pilot.press(*keys)
+        if keys == ("escape",):
+            await escape_again(pilot)
         await until(pilot, lambda: talk.did == [("interrupt",)])
 
 

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Final, Literal
 
 import msgspec
@@ -24,6 +25,9 @@ _SHOWN: Final = 4
 """Commands of a check that are named where it is told."""
 _RUN_OPTIONS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-x", "--exec"))
 _PROSE: Final = (".md", ".markdown", ".rst", ".adoc", ".txt")
+_KEYWORDS: Final = frozenset(("if", "then", "else", "elif", "do", "while", "until", "!", "time"))
+_MOST_LINES: Final = 2_000
+"""Of a command that cannot be read, so many lines are looked at."""
 _ERASES: Final = frozenset(("rm", "rmdir", "unlink", "shred", "srm", "trash"))
 
 
@@ -131,7 +135,7 @@ def commands_of(parts: Iterable[CommandPart]) -> tuple[tuple[SeenCommand, ...], 
     found: list[SeenCommand] = []
     written: list[str] = []
     aliases: dict[str, list[str]] = {}
-    for part in parts:
+    for part in (seen for one in parts for seen in _as_lines(one)):
         written += part.written
         words: list[str | None] = list(part.words)
         aliases |= _named_anew(part.words)
@@ -147,6 +151,20 @@ def commands_of(parts: Iterable[CommandPart]) -> tuple[tuple[SeenCommand, ...], 
             found += _run_by(name, [one for one in words if one is not None])
             words = unwrapped(name, words) if row_of(name).wraps else []
     return tuple(found), tuple(dict.fromkeys(written))
+
+
+def _as_lines(part: CommandPart) -> Iterator[CommandPart]:
+    """A part, and of one that cannot be read what stands in its lines.
+
+    Bash carries out the lines before the one that breaks it.
+    """
+    yield part
+    if not part.words:
+        for line in islice(pattern_of(r"[;&|\n(){}]+").split(part.text), _MOST_LINES):
+            words = [word.strip("'\"") for word in line.split()]
+            while words and words[0] in _KEYWORDS:
+                words.pop(0)
+            yield msgspec.structs.replace(part, text=line, words=tuple(words), written=())
 
 
 def _run_by(name: str, words: Sequence[str]) -> Iterator[SeenCommand]:

@@ -337,7 +337,7 @@ class ChatScreen(TalkScreen):
         if self.running or self._asked:
             seconds = int(self.host.clock() - (self._waits if self._asked else self._since))
             elapsed = numbers.seconds(float(seconds)).replace(".0", "")
-            how = "Tab answers, Esc stops" if self._asked else "Esc stops"
+            how = "Tab answers, Esc twice stops" if self._asked else "Esc stops"
             self.status.doing = f"{self._doing} · {elapsed} · {how.lower()}"
             sent = self._doing == "sent"
             what = f"waiting for {self.status.model or 'the model'}" if sent else self._doing
@@ -500,11 +500,7 @@ class ChatScreen(TalkScreen):
         self.post_message(ScreenWanted(screen, argument))
 
     def action_interrupt(self) -> None:
-        asked = self.input_area.decision
-        if asked is not None and not asked.is_open:  # it was pressed for something else
-            asked.too_early()
-            return
-        if self._stop_turn("Esc"):
+        if not self.input_area.escapes() or self._stop_turn("Esc"):
             return
         prompt, now = self.input_area.prompt, self.host.clock()
         self.set_focus(prompt)

@@ -165,6 +165,8 @@ class Decision(Vertical):
         self._clock = clock
         self.gate = Gate(grace)
         self.was_early = False
+        self.escaped = -math.inf
+        """When an Escape was pressed beside it."""
         self._letter: events.Key | None = None
         self._alone: Timer | None = None
         """A letter that answers unless another one follows, and when that is known."""

@@ -93,6 +93,8 @@ class Waiting(Vertical):
 
 _LEAVING: Final = 3.0
 """Seconds within which Ctrl+C clears the prompt, stops a turn, and leaves."""
+_SURE: Final = 4.0
+"""Seconds within which a second Escape stops a turn that waits for an answer."""
 HELD = 0.6
 """Seconds within which a key that is held down repeats."""
 LABEL = 34
@@ -382,6 +384,22 @@ class InputArea(Vertical):
         event.stop()
         self.screen.set_focus(self.prompt)
 
+    def escapes(self) -> bool:
+        """Whether an Escape goes on to stop the turn.
+
+        Nothing is in a hurry while something is asked, and Escape means "back" in many places: then
+        only a second one does, and not one that comes at once.
+        """
+        asked, now = self.decision, self._host.clock()
+        if asked is None or (asked.is_open and now - asked.escaped < _SURE):
+            return True
+        if not asked.is_open:  # it was pressed for something else
+            asked.too_early()
+            return False
+        asked.escaped, self._held = now, ("escape", time.monotonic())
+        self.notify("Nothing runs while this waits. Esc again stops the turn.", timeout=_SURE)
+        return False
+
     def _escape_once(self) -> None:
         """An Escape closed something; a second one was to close it, too, and stops nothing."""
         self._held = ("escape", time.monotonic())
@@ -414,7 +432,7 @@ class InputArea(Vertical):
                 if self.decision.was_early:
                     self._torn = "The first letter came too early: nothing is decided or sent."
             return whose in ("answer", "nobody")
-        if key in _AGAIN and self._torn:
+        if self._torn and (key == "enter" or (key == "escape" and self.decision is None)):
             self.notify(f"{self._torn} {_AGAIN[key]}")
             self._torn = ""
             return True

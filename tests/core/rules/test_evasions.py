@@ -22,6 +22,13 @@ REFUSED = {
         # options and targets
         *(
             "git push --force",
+            *("git push --force\n)", "git push --force\nif", "true; " * 101 + "git push --force"),
+            *(
+                'a=(git push -f); "${a[@]}"',
+                "git push --force <<E",
+                f"git push --force # {'x' * 21_000}",
+            ),
+            ";".join(f"cd a{step}" for step in range(20)) + "; git push --force",
             "git push -uf origin main",
             "git push --forc",
             "git push origin +main",
@@ -90,7 +97,7 @@ ASKED = {
 NOT_SEEN = {
     PUSH: [
         # the program itself is hidden
-        *("X='git push --force'; $X", "$(echo git) push -f", 'a=(git push -f); "${a[@]}"'),
+        *("X='git push --force'; $X", "$(echo git) push -f"),
         # what a shell reads from its input
         *("echo 'git push -f' | sh", "bash <<'E'\ngit push -f\nE", "bash <<< 'git push -f'"),
         # another language
