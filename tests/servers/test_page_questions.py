@@ -118,6 +118,10 @@ async def test_an_escape_that_leaves_a_reason_and_is_held_down_stops_no_turn(
         browser.run(f"opened = 0; {ESCAPE.replace('bubbles', 'repeat: true, bubbles')}")
         assert browser.run("posted.includes('/page/stop')") is False
         browser.run(f"opened = 0; {ESCAPE}")
+        assert browser.run("posted.includes('/page/stop')") is False, "the turn waits, anyway"
+        browser.run(ESCAPE)  # too soon to be meant
+        assert browser.run("posted.includes('/page/stop')") is False
+        browser.run(f"opened = 0; {ESCAPE}")
         browser.until("posted.includes('/page/stop')")
 
     await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
@@ -604,6 +608,7 @@ async def test_which_key_answered_is_on_record(home: Path, tmp_path: Path) -> No
         waits(browser, "Well.")
         say(browser, "clean up more")
         browser.until(IN_VIEW)
+        browser.run(f"opened = 0; {ESCAPE}")
         browser.run(f"opened = 0; {ESCAPE}")
         browser.until("document.getElementById('stop').hidden")
 

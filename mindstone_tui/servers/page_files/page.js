@@ -3,6 +3,7 @@
 // from Markdown in which nothing else can become markup, and the page's policy runs no script in it.
 const $ = (id) => document.getElementById(id);
 const talk = $("talk");
+const SURE = 4000; // milliseconds within which a second Escape stops a turn that waits
 const GRACE = 1000; // milliseconds for which a question must have been in view
 const HELD = 500; // milliseconds in which a second click or key goes with the first
 const DRAG = 6; // pixels that a hand moves in a click
@@ -29,7 +30,7 @@ function leave(name, draft) {
   if (draft) every[name] = draft; else delete every[name];
   localStorage.setItem("left", JSON.stringify(every));
 }
-let opened = 0, turned = 0, begun = Promise.resolve(); // when what an Escape means last changed, and a turn began; once the page listens
+let escaped = 0, opened = 0, turned = 0, begun = Promise.resolve(); // when what an Escape means last changed, and a turn began; once the page listens
 let token = "", session = "", stream = null, answer = null, thought = null, tools = {}, asks = {};
 let turn = 0, decided = {}, wanted = {}; // the newest turn, what was decided in it and what was asked about, by call
 let notes = {}; // the lines that say how calls were decided, until the calls stand above them
@@ -593,7 +594,13 @@ document.addEventListener("keydown", (event) => {
   // In the search field Escape leaves the field: only where one talks does it stop a turn.
   if (event.key === "Escape" && event.target === $("query")) { $("query").value = ""; opened = Date.now(); $("text").focus(); return; }
   if (event.key === "Escape" && narrow.matches && !document.body.classList.contains("narrow-panel")) { $("zone").click(); opened = Date.now(); return; } // it lies over all else
-  if (event.key === "Escape" && !event.repeat && !early && !away() && !document.querySelector("dialog[open]") && !$("stop").hidden) stop("escape");
+  if (event.key === "Escape" && !event.repeat && !early && !away() && !document.querySelector("dialog[open]") && !$("stop").hidden) {
+    // Nothing is in a hurry while a question waits: there only a second one stops.
+    if (document.querySelector(".ask") && Date.now() - escaped > SURE) {
+      escaped = opened = Date.now();
+      say("Nothing runs while this waits. Escape again stops the turn.");
+    } else stop("escape");
+  }
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); $("query").focus(); }
 });
 theme();
