@@ -636,6 +636,23 @@ async def test_one_escape_beside_a_question_stops_nothing(
         await until(pilot, lambda: [one[0] for one in talk.did] == ["send", "interrupt"])
 
 
+async def test_a_tab_that_is_read_together_with_letters_is_told_to_be_too_early() -> None:
+    now, app, talk = at_a_question()
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: in_view(app, talk))
+        await pilot.press(*"!make all", "enter")
+        sent = talk.did.copy()
+        now[0] += 60
+        letter, tab = events.Key("x", "x"), events.Key("tab", "\t")
+        tab.time = letter.time
+        for key in (letter, tab):
+            app.post_message(key)
+        await until(pilot, lambda: "Too early: nothing is decided" in drawn(app))
+        await pilot.press("up", "enter")  # meant for the answers
+        await until(pilot, lambda: talk.settled)
+        assert (talk.did, app.chat.input_area.prompt.text) == (sent, "x")
+
+
 async def test_tab_goes_to_the_question_from_wherever_the_focus_is() -> None:
     now, app, talk = at_a_question()
     async with app.run_test() as pilot:

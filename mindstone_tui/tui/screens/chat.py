@@ -480,8 +480,11 @@ class ChatScreen(TalkScreen):
     def _tabbed(self, event: Prompt.Tabbed) -> None:
         """Tab goes to what is asked or offered first, else to the next thing on the screen."""
         if self.input_area.decision is not None:
-            if event.pressed == self.input_area.prompt.pressed:  # else a paste went on behind it
-                self.input_area.step_in(event.pressed)
+            # Among other keys that were read in one go it may be part of a paste.
+            alone = event.apart and event.pressed == self.input_area.prompt.pressed
+            self.input_area.step_in(event.pressed, alone=alone)
+            return
+        if not event.apart:
             return
         steps = self.query("#welcome #steps")
         if not (steps and steps.first().display):

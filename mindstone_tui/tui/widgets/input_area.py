@@ -367,11 +367,13 @@ class InputArea(Vertical):
             self._torn = ""  # the reason was sent here, whole
             self._decided(event.choice)
 
-    def step_in(self, pressed: float) -> None:
-        """Go to what is asked; where that is too early, what is typed next may be an answer."""
-        if self.decision is not None and not self.decision.enter(pressed):
-            self._torn = "The step into the question came too early: nothing is decided or sent."
-            self._refused = pressed
+    def step_in(self, pressed: float, *, alone: bool = True) -> None:
+        """Go to what is asked; where that is refused, what is typed next may be an answer."""
+        if self.decision is None or (alone and self.decision.enter(pressed)):
+            return
+        self.decision.too_early()
+        self._torn = "The step into the question came too early: nothing is decided or sent."
+        self._refused = pressed
 
     def write_after(self, command: str, *, ok: bool) -> None:
         """A command ended: what was to stand in the prompt then does, if it did its work."""

@@ -242,9 +242,11 @@ class Prompt(TextArea):
 
     @dataclass
     class Tabbed(Message):
-        """Tab with nothing to complete, pressed by itself then: not in the midst of other keys."""
+        """Tab with nothing to complete."""
 
         pressed: float
+        apart: bool
+        """Whether no other key came along with it."""
 
     class TakeBack(Message):
         """The newest queued message is wanted back."""
@@ -428,8 +430,9 @@ class Prompt(TextArea):
     def action_accept(self) -> None:
         if self.completing:
             self.post_message(self.Navigated("tab"))
-        elif self.pressed - self._before >= _APART:
-            self.post_message(self.Tabbed(self.pressed))
+        else:
+            apart = self.pressed - self._before >= _APART
+            self.post_message(self.Tabbed(self.pressed, apart))
 
     def action_unfold(self) -> None:
         """Replace a folded paste with its text."""
