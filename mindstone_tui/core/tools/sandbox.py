@@ -268,11 +268,12 @@ class Bubblewrap(msgspec.Struct, frozen=True):
         missing = tuple(_missing(workspace))
         scratch = _fresh_scratch()
         settings = scratch / "gitconfig"
+        machine, copies = _copied(scratch, shown_of_the_machine())
         flags = [
             *("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"),
             *("--die-with-parent", "--new-session"),
             *(("--seccomp", str(_FILTER)) if seccomp.usable() else ()),
-            *self._machine(network),
+            *self._machine(machine, network),
             *self._toolchains(),
             *("--ro-bind", str(settings), str(self.home.resolve() / ".gitconfig")),
         ]
@@ -289,16 +290,17 @@ class Bubblewrap(msgspec.Struct, frozen=True):
             placeholders=missing,
             environ={"TMPDIR": "/tmp", **_package_managers(self.home, network)},
             scratch=scratch,
-            files=((settings, clean_git_settings(self.home)),),
+            files=((settings, clean_git_settings(self.home)), *copies),
             filter_at=_FILTER if seccomp.usable() else None,
             local=network,
             roots=workspace.roots,
         )
 
-    def _machine(self, network: bool) -> Iterator[str]:
-        """The operating system, without what only its owner should read."""
-        for place in (*shown_of_the_machine(), *shown_elsewhere(self.home, self.path, self.venv)):
-            yield from ("--ro-bind-try", str(place), str(place))
+    def _machine(self, shown: Mapping[Path, Path], network: bool) -> Iterator[str]:
+        """The operating system, without what only its owner should read: what stands for what."""
+        elsewhere = {place: place for place in shown_elsewhere(self.home, self.path, self.venv)}
+        for place, source in {**shown, **elsewhere}.items():
+            yield from ("--ro-bind-try", str(source), str(place))
         yield from ("--dev", "/dev", "--proc", "/proc")
         # Settings of the whole machine, which belong to root: being nobody inside does not help.
         for name in _OF_THE_KERNEL:
@@ -324,6 +326,26 @@ class Bubblewrap(msgspec.Struct, frozen=True):
             inside = any(real == root or real in root.parents for root in workspace.roots)
             if real.exists() and not inside:
                 yield real
+
+
+def _copied(
+    scratch: Path, places: tuple[Path, ...]
+) -> tuple[dict[Path, Path], list[tuple[Path, bytes]]]:
+    """What to show for each place: folders themselves, a copy of each file.
+
+    A file that the machine replaces while bubblewrap binds it makes bubblewrap give up.
+    """
+    shown: dict[Path, Path] = {}
+    copies: list[tuple[Path, bytes]] = []
+    for place in places:
+        if place.is_dir():
+            shown[place] = place
+            continue
+        with contextlib.suppress(OSError):
+            data = disk.read_regular(place)
+            shown[place] = scratch / f"copy-{len(copies)}"
+            copies.append((shown[place], data))
+    return shown, copies
 
 
 def _package_managers(home: Path, network: bool) -> dict[str, str]:
