@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from textual import events
 from textual.pilot import Pilot
+from textual.widgets import Button
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.config.settings import BudgetSettings, TuiSettings
@@ -30,6 +31,7 @@ from mindstone_tui.core.entries.window import Component, Left, Receipt
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import AppHost, CommandHelp
 
+GRACE = 1.0
 SESSION = "agent:default:main"
 COMMANDS = (
     CommandHelp(name="context", usage="[list|detail]", help="What the model sees next."),
@@ -107,6 +109,27 @@ def around(folder: Path = Path("/nonexistent"), theme: str = "basalt", **tui: ob
         clock=lambda: 0.0,
         now=lambda: datetime(2026, 1, 5, 10, 0, tzinfo=UTC),
     )
+
+
+def timed(*events: ev.AnyEvent) -> tuple[list[float], MindstoneApp, Staged]:
+    """A clock that the test moves, and an app on a stage that reads it."""
+    now = [100.0]
+    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
+    return now, *staged(*events, given=host)
+
+
+def in_view(app: MindstoneApp, talk: Staged) -> bool:
+    """Whether a question is drawn, and the time began in which it can be read."""
+    shown = app.chat.input_area.decision
+    return shown is not None and talk.settled and shown.gate._shown is not None
+
+
+async def step_in(pilot: Pilot[Any], now: list[float]) -> None:
+    """Read the question that is in view, go to its answers, and take a moment there."""
+    now[0] += GRACE + 0.5
+    await pilot.press("tab")
+    await until(pilot, lambda: isinstance(pilot.app.focused, Button))
+    now[0] += GRACE
 
 
 def staged(*events: ev.AnyEvent, given: AppHost | None = None) -> tuple[MindstoneApp, Staged]:

@@ -24,9 +24,21 @@ from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.terminal import KeyAmong, PasteParser
 from mindstone_tui.tui.widgets.approval import Approval, Decision, Gate, about_memory
 from tests.tui.shelf import Shelf
-from tests.tui.staged import Staged, around, asked, drawn, escape_again, ready, staged, until
+from tests.tui.staged import (
+    GRACE,
+    Staged,
+    around,
+    asked,
+    drawn,
+    escape_again,
+    in_view,
+    ready,
+    staged,
+    step_in,
+    timed,
+    until,
+)
 
-GRACE = 1.0
 OPENINGS = 10_000 if os.environ.get("MINDSTONE_TYPED") else 32
 """At full length with `make typed`."""
 AT_ONE_APP = 50
@@ -155,15 +167,7 @@ async def test_no_opening_while_somebody_writes_decides_anything_or_loses_a_char
 
 def at_a_question() -> tuple[list[float], MindstoneApp, Staged]:
     """A clock that the test moves, and an app that asks something by it."""
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    return now, *staged(asked(1, "go"), WISH, given=host)
-
-
-def in_view(app: MindstoneApp, talk: Staged) -> bool:
-    """Whether a question is drawn, and the time began in which it can be read."""
-    shown = app.chat.input_area.decision
-    return shown is not None and talk.settled and shown.gate._shown is not None
+    return timed(asked(1, "go"), WISH)
 
 
 async def _work(holds: Callable[[], bool]) -> None:
@@ -182,9 +186,8 @@ async def _write_while_questions_open(chance: random.Random, openings: int) -> t
     answers it, and then the writing goes on. Nothing waits for a frame: the app takes as many steps
     as it needs, or a few at random.
     """
-    now, opened, written, since = [100.0], 0, 0, ""
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), given=host)
+    opened, written, since = 0, 0, ""
+    now, app, talk = timed(asked(1, "go"))
     async with app.run_test(size=(60, 20)) as pilot:
         area = app.chat.input_area
 
@@ -255,16 +258,10 @@ async def test_keys_before_the_second_is_over_neither_answer_nor_step_in_nor_sto
         now[0] += GRACE
         await pilot.press("x", "y")  # no answer begins with x
         assert (talk.did, app.chat.input_area.prompt.text) == ([], "ynyesxy")
-        now[0] += GRACE + 0.5
-        await pilot.press("tab")
-        await until(pilot, lambda: isinstance(app.focused, Button))
-        now[0] += GRACE
+        await step_in(pilot, now)
         app.post_message(events.Paste("y"))
         await until(pilot, lambda: app.chat.input_area.prompt.text == "ynyesxyy")
-        now[0] += GRACE + 0.5
-        await pilot.press("tab")
-        await until(pilot, lambda: isinstance(app.focused, Button))
-        now[0] += GRACE
+        await step_in(pilot, now)
         for _ in range(5):  # Enter is held down: one answer, and the text is not sent
             app.post_message(events.Key("enter", "\r"))
         await until(pilot, lambda: app.chat.input_area.decision is None and bool(talk.did))
@@ -292,10 +289,7 @@ async def test_an_escape_that_leads_out_of_a_question_and_is_held_down_stops_not
     now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
-        now[0] += GRACE + 0.5
-        await pilot.press("tab")
-        await until(pilot, lambda: isinstance(app.focused, Button))
-        now[0] += GRACE
+        await step_in(pilot, now)
         if reason:
             await pilot.press("r", "x")
             await until(pilot, lambda: app.query_one("#reason").has_focus)
@@ -334,10 +328,7 @@ async def test_keys_that_come_faster_than_they_are_drawn_are_taken_one_after_the
     now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
-        now[0] += GRACE + 0.5
-        await pilot.press("tab")
-        await until(pilot, lambda: isinstance(app.focused, Button))
-        now[0] += GRACE
+        await step_in(pilot, now)
         for key in keys:
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await pilot.pause()
@@ -351,10 +342,7 @@ async def test_a_letter_that_stays_alone_answers_once_however_long_it_is_held(he
     now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
-        now[0] += GRACE + 0.5
-        await pilot.press("tab")
-        await until(pilot, lambda: isinstance(app.focused, Button))
-        now[0] += GRACE
+        await step_in(pilot, now)
         for _ in range(held):
             app.post_message(events.Key("n", "n"))
         await pilot.pause()
@@ -372,10 +360,7 @@ async def test_keys_that_come_in_one_read_answer_no_question_and_are_written(
     parser = PasteParser(clock=lambda: now[0])
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
-        now[0] += GRACE + 0.5
-        await pilot.press("tab")
-        await until(pilot, lambda: isinstance(app.focused, Button))
-        now[0] += GRACE
+        await step_in(pilot, now)
         for piece in pieces:
             for message in parser.feed(piece):
                 app.post_message(message)
@@ -539,9 +524,7 @@ async def test_ctrl_c_twice_at_a_question_leaves_it_to_whoever_comes_next(before
 
 
 async def test_a_turn_elsewhere_that_asks_says_how_long_it_waits_and_is_stopped_from_here() -> None:
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(msgspec.structs.replace(WISH, channel="web"), given=host)
+    now, app, talk = timed(msgspec.structs.replace(WISH, channel="web"))
     async with app.run_test(size=(120, 30)) as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += 60
@@ -788,9 +771,7 @@ async def test_a_question_that_is_covered_is_announced_until_it_is_seen_or_answe
 async def test_a_question_behind_another_screen_is_announced_and_read_before_it_is_answered() -> (
     None
 ):
-    now = [100.0]
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    app, talk = staged(asked(1, "go"), given=host)
+    now, app, talk = timed(asked(1, "go"))
     async with app.run_test() as pilot:
         await until(pilot, lambda: talk.settled)
         await pilot.press("f1")

@@ -14,8 +14,8 @@ from textual.keys import _character_to_key
 from mindstone_tui.core import events as ev
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import CommandHelp
-from tests.tui.staged import COMMANDS, around, asked, settle, staged, until
-from tests.tui.test_decisions import WISH, in_view
+from tests.tui.staged import COMMANDS, around, asked, in_view, settle, staged, until
+from tests.tui.test_decisions import WISH
 from tests.tui.test_prompt import Refusing, paste, prompt_of
 
 WAYS = {

@@ -7,12 +7,22 @@ from typing import Any
 import msgspec
 import pytest
 from textual import events
-from textual.widgets import Button, Input, OptionList
+from textual.widgets import Input, OptionList
 
 from mindstone_tui.core import events as ev
-from mindstone_tui.tui.app import MindstoneApp
-from tests.tui.staged import Staged, around, asked, done, drawn, escape_again, settle, staged, until
-from tests.tui.test_decisions import GRACE, WISH, in_view
+from tests.tui.staged import (
+    GRACE,
+    asked,
+    done,
+    drawn,
+    escape_again,
+    in_view,
+    settle,
+    step_in,
+    timed,
+    until,
+)
+from tests.tui.test_decisions import WISH, at_a_question
 
 STRAY: list[dict[str, Any]] = [
     {"button": 2},
@@ -23,16 +33,9 @@ STRAY: list[dict[str, Any]] = [
 ]
 
 
-def timed(now: list[float], *happened: ev.AnyEvent) -> tuple[MindstoneApp, Staged]:
-    """An app whose clock stands where it is set."""
-    host = msgspec.structs.replace(around(), decision_grace=GRACE, clock=lambda: now[0])
-    return staged(*happened, given=host)
-
-
 @pytest.mark.parametrize("how", STRAY)
 async def test_only_a_plain_left_click_answers(how: dict[str, Any]) -> None:
-    now = [100.0]
-    app, talk = timed(now, asked(1, "go"), WISH)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += GRACE + 0.1
@@ -48,8 +51,7 @@ async def test_only_a_plain_left_click_answers(how: dict[str, Any]) -> None:
 async def test_a_click_that_is_drawn_along_an_answer_gives_none(
     drawn: int, given: list[str]
 ) -> None:
-    now = [100.0]
-    app, talk = timed(now, asked(1, "go"), WISH)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += GRACE + 0.5
@@ -62,8 +64,7 @@ async def test_a_click_that_is_drawn_along_an_answer_gives_none(
 
 @pytest.mark.parametrize("question", [True, False])
 async def test_a_second_escape_out_of_a_list_of_completions_stops_nothing(question: bool) -> None:
-    now = [100.0]
-    app, talk = timed(now, asked(1, "go"), *([WISH] if question else []))
+    now, app, talk = timed(asked(1, "go"), *([WISH] if question else []))
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk) if question else bool(talk.settled))
         now[0] += GRACE + 0.5
@@ -82,14 +83,10 @@ async def test_a_second_escape_out_of_a_list_of_completions_stops_nothing(questi
 
 
 async def test_who_clicks_back_into_the_prompt_takes_a_letter_back() -> None:
-    now = [100.0]
-    app, talk = timed(now, asked(1, "go"), WISH)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
-        now[0] += GRACE + 0.5
-        await pilot.press("tab")
-        await until(pilot, lambda: isinstance(app.focused, Button))
-        now[0] += GRACE
+        await step_in(pilot, now)
         await pilot.press("n")
         decision = app.chat.input_area.decision
         assert decision is not None
@@ -99,8 +96,7 @@ async def test_who_clicks_back_into_the_prompt_takes_a_letter_back() -> None:
 
 
 async def test_an_escape_closes_the_panel_that_lies_over_the_chat_and_stops_nothing() -> None:
-    now = [100.0]
-    app, talk = timed(now, asked(1, "go"), WISH)
+    now, app, talk = at_a_question()
     async with app.run_test(size=(80, 30)) as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += GRACE + 0.5
@@ -111,9 +107,8 @@ async def test_an_escape_closes_the_panel_that_lies_over_the_chat_and_stops_noth
 
 
 async def test_a_key_that_was_to_stop_a_turn_stops_none_that_was_queued_behind_it() -> None:
-    now = [100.0]
     queued = msgspec.structs.replace(asked(2, "and then"), queued="q")
-    app, talk = timed(now, asked(1, "go"), done(1), queued)
+    now, app, talk = timed(asked(1, "go"), done(1), queued)
     async with app.run_test() as pilot:
         await until(pilot, lambda: talk.settled and app.chat.running == 2)
         now[0] += 0.5 * GRACE
@@ -128,15 +123,12 @@ async def test_a_key_that_was_to_stop_a_turn_stops_none_that_was_queued_behind_i
 async def test_a_letter_must_stay_alone_for_longer_while_a_message_is_half_written(
     words: str,
 ) -> None:
-    now = [100.0]
-    app, talk = timed(now, asked(1, "go"), WISH)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         await pilot.press(*words.replace(" ", ""), *(["space"] if words else []))
-        now[0] += GRACE + 1.5
-        await pilot.press("tab")
-        await until(pilot, lambda: isinstance(app.focused, Button))
-        now[0] += GRACE
+        now[0] += 1.0
+        await step_in(pilot, now)
         await pilot.press("n")
         decision = app.chat.input_area.decision
         assert decision is not None
@@ -151,8 +143,7 @@ async def test_a_letter_must_stay_alone_for_longer_while_a_message_is_half_writt
 async def test_the_click_that_brings_the_focus_back_to_the_terminal_decides_nothing(
     reported: bool,
 ) -> None:
-    now = [100.0]
-    app, talk = timed(now, asked(1, "go"))
+    now, app, talk = timed(asked(1, "go"))
     async with app.run_test(size=(120, 30)) as pilot:
         await until(pilot, lambda: talk.settled)
         app.post_message(events.AppBlur())
@@ -176,8 +167,7 @@ async def test_the_click_that_brings_the_focus_back_to_the_terminal_decides_noth
 
 
 async def test_whoever_looks_something_up_for_a_reason_writes_on_where_they_were() -> None:
-    now = [100.0]
-    app, talk = timed(now, asked(1, "go"), WISH)
+    now, app, talk = at_a_question()
     async with app.run_test() as pilot:
         await until(pilot, lambda: in_view(app, talk))
         now[0] += GRACE + 0.5
@@ -199,8 +189,7 @@ async def test_whoever_looks_something_up_for_a_reason_writes_on_where_they_were
 
 
 async def test_a_list_of_messages_to_go_back_to_is_read_before_one_is_taken() -> None:
-    now = [100.0]
-    app, talk = timed(now, asked(1, "paint it blue"), done(1), asked(2, "then red"), done(2))
+    now, app, talk = timed(asked(1, "paint it blue"), done(1), asked(2, "then red"), done(2))
     async with app.run_test() as pilot:
         await settle(pilot, talk)
         await pilot.press("escape", "escape")
@@ -226,14 +215,10 @@ async def test_a_list_of_messages_to_go_back_to_is_read_before_one_is_taken() ->
 async def test_an_escape_right_after_a_key_that_led_out_of_a_question_stops_nothing(
     key: str,
 ) -> None:
-    now = [100.0]
-    app, talk = timed(now, asked(1, "go"), WISH)
+    now, app, talk = at_a_question()
     async with app.run_test(size=(120, 30)) as pilot:
         await until(pilot, lambda: in_view(app, talk))
-        now[0] += GRACE + 0.5
-        await pilot.press("tab")
-        await until(pilot, lambda: isinstance(app.focused, Button))
-        now[0] += GRACE
+        await step_in(pilot, now)
         await pilot.press(key, "escape")  # meant as: back
         await until(pilot, lambda: "Too early: nothing is decided" in drawn(app))
         assert talk.did == []
