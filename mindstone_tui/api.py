@@ -299,11 +299,13 @@ class Conversation:
 
 def warm_up() -> None:
     """Load what the first message needs, beside the loop: it would hold up whoever else asks."""
+    from mindstone_tui.core.entries import make_decoders  # 40 ms
     from mindstone_tui.core.redaction import Redactor  # 20 ms
     from mindstone_tui.core.session import build  # 0.1 s
     from mindstone_tui.core.statements import recogniser
 
     del build
+    make_decoders()
     recogniser.recognise_standing_instruction("From now on always use tabs, never spaces.")
     Redactor().redact("a-name_1234567890/with.many-parts+and=more")
 

@@ -18,6 +18,7 @@ from textual import events, on, work
 from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.command import CommandInput
+from textual.content import Content
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import Monochrome, NoColor
@@ -31,6 +32,7 @@ from mindstone_tui.tui import terminal, themes
 from mindstone_tui.tui.host import AppHost, CommandHelp, OpenConversation
 from mindstone_tui.tui.prompt.paste import with_newlines
 from mindstone_tui.tui.screens.chat import ApprovalWaits, ChatScreen, ScreenWanted, TurnFinished
+from mindstone_tui.tui.widgets.base import LineInput
 from mindstone_tui.tui.widgets.context_panel import ContextPanel, StatusLine
 from mindstone_tui.tui.widgets.input_area import InputArea
 from mindstone_tui.tui.widgets.prompt import TYPED, Prompt
@@ -123,6 +125,10 @@ class MindstoneApp(App[int]):
         prompt.remember_older(await library.said(key, self.host.folder))
         await self._look_for_waiting()
         await asyncio.to_thread(_warm_up)
+        from mindstone_tui.tui.widgets.approval import button  # loaded already
+
+        for part in (LineInput(), button("", Content(""), "allow-0")):  # what a question is made of
+            themes.parse_ahead(self.stylesheet, part)
 
     def action_help_quit(self) -> None:
         """Ctrl+C, wherever the focus is in the chat: what it is in the prompt."""
@@ -394,6 +400,7 @@ def _warm_up() -> None:
     parse("**first**")
     warm_up()
     gc.freeze()  # all of this stays: looking through it for garbage would hold up keys for 50 ms
+    gc.set_threshold(10_000, 5, 100)  # often and little, for the same reason
 
 
 async def _no_conversation(_key: str) -> Conversation:

@@ -22,6 +22,7 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.filter import LineFilter
 from textual.theme import Theme
+from textual.widget import Widget
 
 import mindstone_tui
 from mindstone_tui.core.disk import read_regular
@@ -296,6 +297,12 @@ class ThemedStyles(Stylesheet):
     def reparse(self) -> None:
         self._invalid_css = set()
         self.parse()
+
+
+def parse_ahead(styles: Stylesheet, widget: Widget) -> None:
+    """Parse a widget's own styles before one like it is shown, when somebody may be typing."""
+    for where, css, order, scope in widget._get_default_css():
+        styles._parse_rules(css, where, is_default_rules=True, tie_breaker=order, scope=scope)
 
 
 def _as_key(variables: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -22,12 +22,14 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 import psutil
 
+from tests.bench.tui_stage import ANSWER
 from tests.tui.screen_model import FRAME_ENDS, ScreenModel
 from tests.tui.shelf import fill
 
@@ -46,7 +48,12 @@ _CAN_YOU, _I_CAN = b"\x1b[?2026$p", b"\x1b[?2026;1$y"
 class Terminal:
     """A child on a pseudo-terminal."""
 
-    def __init__(self, *arguments: str, command: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        command: tuple[str, ...] = (),
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         self.started = time.perf_counter()
@@ -56,7 +63,7 @@ class Terminal:
             stdout=follower,
             stderr=follower,
             cwd=ROOT,
-            env={**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+            env={**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **variables},
         )
         os.close(follower)
         self.process = psutil.Process(self.child.pid)
@@ -98,8 +105,22 @@ class Terminal:
         while (left := end - time.perf_counter()) > 0:
             self.read(left)
 
+    def write(self, keys: bytes) -> None:
+        os.write(self._leader, keys)
+
+    def paste(self, text: str) -> None:
+        """Paste a text, reading on meanwhile so that neither side waits for the other for ever."""
+        left = b"\x1b[200~" + text.encode() + b"\x1b[201~"
+        while left:
+            left = left[os.write(self._leader, left[:4_096]) :]
+            self.read(0)
+
     def key_latency(self) -> dict[str, float]:
-        """Milliseconds from a key to its letter on the screen, on a machine that is free.
+        times = sorted(self.key_times())
+        return {"p50": statistics.median(times), "p95": times[len(times) * 95 // 100]}
+
+    def key_times(self) -> list[float]:
+        """Milliseconds from each key to its letter on the screen, on a machine that is free.
 
         While other programs hold the processor, neither the app nor the measurement can go on: the
         time for which the kernel let them wait is taken off.
@@ -109,12 +130,12 @@ class Terminal:
             self.drain(moment.uniform(0, 0.1))
             waited, start = self.waited(), time.perf_counter()
             os.write(self._leader, key.encode())
-            while key.encode() not in self.read(5):
-                pass
+            seen = b""
+            while key.encode() not in seen:
+                seen = seen[-3:] + self.read(5)
             spent = time.perf_counter() - start
             times.append(max(spent - (self.waited() - waited), 0.0) * 1_000)
-        times.sort()
-        return {"p50": statistics.median(times), "p95": times[len(times) * 95 // 100]}
+        return times
 
     def waited(self) -> float:
         """Seconds that the app and this process were ready to run and did not."""
@@ -228,6 +249,42 @@ def streaming(rate: int, seconds: int = 5) -> dict[str, float]:
         terminal.close()
 
 
+def typing_while_sent(messages: int = 6) -> dict[str, float]:
+    """Keys while 2,000 pasted lines are on their way, again and again: all of them together."""
+    pick, times = random.Random(2), []
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "replies.jsonl")
+        script.write_text('{"text": "I have read it."}\n{"loop": true}\n')
+        arguments = ("-m", "mindstone_tui", "--model", f"scripted/{script}", "-s", "typed")
+        home = {"MINDSTONE_HOME": f"{folder}/home", "HOME": folder}
+        terminal = Terminal(command=(sys.executable, *arguments), variables=home)
+        try:
+            terminal.until(PAINTED)
+            terminal.drain(3)
+            for _ in range(messages):
+                terminal.paste("\n".join(_line(pick) for _ in range(2_000)))
+                terminal.drain(1.5)
+                terminal.write(b"\r")
+                times += terminal.key_times()
+                terminal.write(b"\x15" + b"\x7f" * len(KEYS))
+                terminal.drain(2)
+        finally:
+            terminal.close()
+    times.sort()
+    slow = sum(each > 50 for each in times)
+    return {
+        "p50": statistics.median(times),
+        "p99": times[len(times) * 99 // 100],
+        "most": times[-1],
+        f"of {len(times)} over 50": slow,
+    }
+
+
+def _line(pick: random.Random) -> str:
+    words = [pick.choice(ANSWER.split()) for _ in range(pick.randrange(4, 16))]
+    return " ".join((*words, str(pick.randrange(1_000))))
+
+
 def opening(messages: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as home:
         fill(Path(home), messages // 2)
@@ -253,6 +310,8 @@ def main() -> None:
     for rate in RATES:
         for name, value in streaming(rate).items():
             rows[f"streaming {rate} tokens/s, {name}"] = value
+    for name, value in typing_while_sent().items():
+        rows[f"while 2,000 pasted lines are sent, {name}, ms"] = value
     sizes = (100, 10_000, 400_000) if "--million" in sys.argv else (100, 10_000)
     for messages in sizes:
         for name, value in opening(messages).items():

@@ -61,6 +61,11 @@ class _Decoders(dict[str, "msgspec.json.Decoder[Entry] | None"]):
 _DECODERS: Final = _Decoders()
 
 
+def make_decoders() -> None:
+    """Make what reads each kind now, where the first of it must hold up nobody."""
+    _DECODERS.update((name, msgspec.json.Decoder(kind)) for name, kind in KINDS.items())
+
+
 def decode_line(raw: bytes) -> Line:
     """Read one line of a transcript, without its newline; raises `Malformed`."""
     return line.decode(raw, _DECODERS)
