@@ -300,7 +300,7 @@ def _health(around: doctor.CheckEnvironment, history: transcript.History) -> Ite
             alert.remedy,
         )
     if not (turns := len(monitor.history)):
-        yield doctor.passed("health", "Nothing has been measured yet.")
+        yield doctor.passed("health", f"{monitor.nothing}.")
         return
     shown = ", ".join(
         f"{name.replace('_', ' ')} {value}" for name, value, _ in table(monitor.history)

@@ -266,6 +266,8 @@ class Monitor:
     ) -> None:
         self.settings = settings
         self._history: deque[Snapshot] = deque(maxlen=KEPT)
+        self._since = "yet"
+        """Since when nothing was measured, where nothing is remembered."""
         self._judged: SummaryJudged | None = None
         self._stands = stands
         """Whether a summary is the newest in the window."""
@@ -281,7 +283,7 @@ class Monitor:
                 if line.entry.level == "info" and not line.entry.remedy:  # it is over
                     del self._on_record[line.entry.metric]
             elif isinstance(line.entry, TaskDone):
-                self._history.clear()
+                self._forget_turns()
             elif isinstance(line.entry, SummaryJudged) and line.entry.score is not None:
                 self._judged = line.entry
         self._known = self.alerts
@@ -350,8 +352,17 @@ class Monitor:
 
     def reset(self) -> None:
         """Forget the turns of a finished task."""
-        self._history.clear()
+        self._forget_turns()
         self._known = ()
+
+    def _forget_turns(self) -> None:
+        self._history.clear()
+        self._since = "since the last task ended"
+
+    @property
+    def nothing(self) -> str:
+        """What is to be said where no turn is remembered."""
+        return f"Nothing has been measured {self._since}"
 
 
 def trend(history: Sequence[Snapshot]) -> Trend | None:
@@ -391,7 +402,7 @@ def health_text(
     `outside` is how many exchanges are out of it, in words.
     """
     if not monitor.history:
-        return "Nothing has been measured yet: health is taken after each turn."
+        return f"{monitor.nothing}: health is taken after each turn."
     newest = monitor.history[-1]
     rows = [
         f"{name:<18} {value:<16} {word}".rstrip() for name, value, word in table(monitor.history)
