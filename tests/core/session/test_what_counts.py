@@ -186,6 +186,11 @@ class ByHand:
             found.add(("imported", None))
         return found | ({("copied", None)} if line.get("parent") else set())
 
+    def remembered(self) -> str:
+        """What was proposed as a memory and decided: no rewind takes back a person's yes."""
+        decided = any(one["kind"] == "memory_decided" for one in self.lines)
+        return str([one for one in self.lines if one["kind"] == "memory_proposed"]) * decided
+
     def messages(self) -> Iterator[Json]:
         """What somebody said."""
         return (one for one in self.lines if one["kind"] in _SAID)
@@ -424,7 +429,8 @@ async def hold(
         why = (await stage.run(f"/why turn {line['turn']}"))[1]
         if line["kind"] == "user_message":
             assert beside <= marks_in(why), ("/why", line, why)
-            assert (line["text"] in request) is not gone, ("prompt", line)
+            if not gone or line["text"] not in byhand.remembered():
+                assert (line["text"] in request) is not gone, ("prompt", line)
             places = re.findall(rf"\[turn {line['turn']}((?:, [^\]]*)?), line {seq}\] ", letter)
             left = line["text"].startswith("What else") or " earlier: lines " in letter
             assert gone is not bool(places) or left, "handoff"
