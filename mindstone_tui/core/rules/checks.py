@@ -24,7 +24,7 @@ Verdict = Literal["allow", "ask", "deny"]
 _SHOWN: Final = 4
 """Commands of a check that are named where it is told."""
 _RUN_OPTIONS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-x", "--exec"))
-_PROSE: Final = (".md", ".markdown", ".rst", ".adoc", ".txt")
+_PROSE: Final = (".md", ".mdx", ".markdown", ".rst", ".adoc", ".txt")
 _KEYWORDS: Final = frozenset(("if", "then", "else", "elif", "do", "while", "until", "!", "time"))
 _MOST_LINES: Final = 2_000
 """Of a command that cannot be read, so many lines are looked at."""

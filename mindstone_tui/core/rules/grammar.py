@@ -97,6 +97,8 @@ def _in_order(text: str) -> RuleCheck | None:
     )
     if not found:
         return None
+    if " and " in found["first"]:
+        return None  # each of them is meant, and one would do for a check
     act, first = _act(found["act"]), _act(f"run {found['first']}")
     if act is None or first is None or not act.commands or not first.commands:
         return None
@@ -111,7 +113,9 @@ def _instead(text: str) -> RuleCheck | None:
         r"(?: or (?P<nor>[\w`'./-]+))?",
         text,
     ) or _match(
-        rf"{_NO} use (?P<not>[\w`'./-]+)(?P<nor>)[;,.] ?use (?P<use>[\w`'./-]+)(?: instead)?", text
+        rf"(?:{_NO} use|no) (?P<not>[\w`'./-]+)(?P<nor>)[;,.] ?"
+        r"use (?P<use>[\w`'./-]+)(?: instead)?",
+        text,
     )
     if found:
         named = [found["not"], found["nor"]]
@@ -161,8 +165,8 @@ def _act(text: str) -> RuleCheck | None:
     if (whole := _one_act(text)) is not None:
         return whole
     pieces = pattern_of(r",? (?:or|and|nor) |, ").split(text)
-    if len(pieces) < 2:
-        return None
+    if len(pieces) < 2 or any(map(_IS_AN_ORDER.match, pieces[1:])):
+        return None  # "no npm, use pnpm" does not forbid pnpm
     verb = text.split()[0]
     found = [_one_act(one) or _one_act(f"{verb} {one}") for one in pieces]
     if any(one is None for one in found):
@@ -223,6 +227,8 @@ def _written(text: str) -> RuleCheck | None:
     if found is None:
         return None
     what = found["what"]
+    if text.lower().startswith("commit ") and _PATH.fullmatch(_bare(what)):
+        return None  # a file that must not be committed may be named everywhere
     plain = pattern_of(r"\A(?:any |the |new )+(?=\w{4,})", re.IGNORECASE).sub("", what)
     for expression, looks in _in_code():
         if expression.match(plain.replace("`", "")):
