@@ -105,9 +105,10 @@ def items_of_line(line: Line, standings: Standings) -> Iterator[Item]:
             yield from _retold(line)
         case conversation.TurnEnded() | derived.RecallInjected() | Rewound() | Restored():
             yield from _retold(line)
-        case conversation.MessageQueued() | conversation.MessageWithdrawn():
-            if line.channel == CHANNEL:  # what waits elsewhere is taken back there
-                yield from _retold(line)
+        case conversation.MessageQueued() if line.channel == CHANNEL:
+            yield from _retold(line)  # what waits elsewhere is taken back there
+        case conversation.MessageWithdrawn():
+            yield from _retold(line)
         case conversation.ToolAsked(call=call, name=name):
             yield {"type": "asked", "call": call, "name": name}
         case entry if decision := narrate_entry.decision_in(entry, line.channel):

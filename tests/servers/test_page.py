@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import mindstone_tui
@@ -21,14 +22,17 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
     AssistantPartial,
     MessageQueued,
+    MessageWithdrawn,
     ToolAnswered,
     ToolAsked,
     ToolRefused,
     TurnStarted,
     UserMessage,
 )
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import Rewound, WindowState
+from mindstone_tui.servers.page_items import items_of_line
 from tests import builders
 from tests.cli.program import ROOT, mindstone_here
 from tests.core.interchange.export.browser import Browser, chromium, find_chromium
@@ -767,6 +771,18 @@ async def test_a_screen_reader_and_a_keyboard_meet_nothing_that_axe_objects_to(
         for width, phone in ((1280, False), (390, True)):
             browser.size(width, 844, phone=phone)
             assert broken(browser) == []
+
+
+def test_the_page_lets_go_of_what_another_surface_took_back() -> None:
+    for channel, drawn in (("web", 1), ("tui", 0)):
+        queued = msgspec.structs.replace(
+            builders.line_of(MessageQueued(text="later")), channel=channel
+        )
+        assert len(list(items_of_line(queued, Standings()))) == drawn, "what waits there is theirs"
+        back = msgspec.structs.replace(
+            builders.line_of(MessageWithdrawn(queued="q")), channel=channel
+        )
+        assert [one["type"] for one in items_of_line(back, Standings())] == ["withdrawn"]
 
 
 async def test_words_that_were_never_sent_are_told_to_the_first_who_looks(

@@ -264,6 +264,7 @@ class _Use(msgspec.Struct):
     def _heed(self, wanted: _Call, answer: events.Answer) -> Iterator[events.AnyEvent]:
         """Record what a person said; after a yes the call is permitted."""
         if answer.stops:
+            self.context.stopped_by = self.context.stopped_by or answer.how
             raise errors.Interrupted(answer.why)
         if not answer.allowed:
             by = conversation.NOBODY if answer.how == conversation.NOBODY else "person"

@@ -100,6 +100,10 @@ def _is_queued(item: Item) -> TypeGuard[SentMessage]:
 
 GO_BACK: Final = frozenset({"undo", "redo", "rewind"})
 """Commands about what was done last: while a turn runs, nobody can know what that will be."""
+STOP_THERE: Final = events.Noticed(
+    message="This turn runs elsewhere: stop it there. From here it stops only at a question.",
+    level="warning",
+)
 AFTER_THE_TURN: Final = (
     "A turn is running: {} waits for its end. Stopping it, or leaving, drops it."
 )

@@ -313,13 +313,13 @@ class SharedQuestions:
 
     def stop(
         self, lease: Lease, give: Callable[[str, Answer], None], why: str, how: str = ""
-    ) -> None:
-        """Have a turn end that waits for an answer, ours or one elsewhere."""
+    ) -> bool:
+        """Have a turn end that waits for an answer, ours or one elsewhere; whether one did."""
         self._context.hand = (how or "stop", 0.0)
         no = Answer(allowed=False, why=why or "The person stopped it.", stops=True)
         for call, since in self._context.questions.waiting.items():
             give(call, msgspec.structs.replace(no, asked=since, **self._context.by_hand(since)))
-        self.answer_all(lease, give, no, "")
+        return bool(self.answer_all(lease, give, no, ""))
 
     async def have_lease(self, lease: Lease, catch_up: Callable[[], None], *, wait: bool) -> None:
         """Have the right to a turn; while it is waited for, say what its holder waits for.

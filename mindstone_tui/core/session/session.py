@@ -270,8 +270,9 @@ class Session:
         if how:
             self._context.stopped_by = how
             self._out.give_back(self._inbox)
-        if how or self._work is None:
-            self._questions.stop(self._lease, self.answer, why, how)
+        asked = (how or not self._work) and self._questions.stop(self._lease, self.answer, why, how)
+        if not (asked or self._in_turn) and self._others.running.is_set():
+            self._emit(inbox.STOP_THERE)
         self.interrupt(why)
 
     def interrupt(self, why: str = "") -> None:

@@ -157,14 +157,13 @@ class _Judgement:
                     self._command(node, depth, fed=fed, redirects=redirects)
                 for each in own:
                     self._below(each, depth, fed=True)
-            case "list":
+            case "list" | "pipeline":
                 named = [each for each in node.children if each.is_named]
-                for child in named:  # a redirection after a list belongs to its last command
-                    last = child == named[-1]
-                    self._node(child, depth, fed=fed, redirects=redirects if last else ())
-            case "pipeline":
-                for at, child in enumerate(each for each in node.children if each.is_named):
-                    self._node(child, depth, fed=at > 0 or fed, redirects=redirects)
+                for child in named:  # a redirection after them belongs to the last command
+                    into = fed or (node.type == "pipeline" and child != named[0])
+                    self._node(
+                        child, depth, fed=into, redirects=redirects if child == named[-1] else ()
+                    )
             case "variable_assignment" | "declaration_command" | "unset_command":
                 self._assignment(node, depth)
             case "function_definition":

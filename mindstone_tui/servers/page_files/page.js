@@ -598,7 +598,7 @@ document.addEventListener("keydown", (event) => {
     // Nothing is in a hurry while a question waits: there only a second one stops.
     if (document.querySelector(".ask") && Date.now() - escaped > SURE) {
       escaped = opened = Date.now();
-      say("Nothing runs while this waits. Escape again stops the turn.");
+      say("Nothing runs while this waits. Escape again, a moment later, stops the turn.");
     } else stop("escape");
   }
   if ((event.ctrlKey || event.metaKey) && event.key === "k") { event.preventDefault(); $("query").focus(); }

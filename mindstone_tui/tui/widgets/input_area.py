@@ -399,7 +399,10 @@ class InputArea(Vertical):
             asked.too_early()
             return False
         asked.escaped, self._held = now, ("escape", time.monotonic())
-        self.notify("Nothing runs while this waits. Esc again stops the turn.", timeout=_SURE)
+        self.notify(
+            "Nothing runs while this waits. Esc again, a moment later, stops the turn.",
+            timeout=_SURE,
+        )
         return False
 
     def _escape_once(self) -> None:

@@ -303,6 +303,7 @@ async def test_a_turn_that_waits_is_stopped_from_another_surface(
         assert (ended.ending, ended.why) == ("interrupted", "The person stopped it.")
     (answered,) = app.entries(ToolAnswered)
     assert (answered.allowed, answered.stops, answered.how) == (False, True, "stop")
+    assert [each.how for each in app.entries(TurnEnded)] == ["stop"]
     assert [each.status for each in app.entries(ToolReturned)] == ["interrupted"]
     assert not (tmp_path / "note.txt").exists()
     check_history(app.places)

@@ -204,6 +204,23 @@ async def test_who_gives_up_waiting_takes_the_message_back(home: Path, tmp_path:
     assert [entry.text for entry in first.entries(UserMessage)] == ["long story", "this one counts"]
 
 
+async def test_who_would_stop_what_works_elsewhere_is_told_where_it_is_stopped(
+    home: Path, tmp_path: Path
+) -> None:
+    slow = named(tmp_path, "slow", SLOW)
+    async with (
+        on_stage(home, model=slow, channel="tui", follow=True) as app,
+        on_stage(home, model=slow, channel="web", follow=True) as page,
+    ):
+        app.session.send("long story")
+        await app.until(events.TextDelta)
+        await page.until(events.EntryAppeared, lambda event: event.kind == "user_message")
+        page.session.stop(how="click")
+        await page.until(events.Noticed, lambda event: "stop it there" in event.message)
+        app.session.interrupt()
+        await app.until(events.TurnEnded)
+
+
 async def test_who_stops_anothers_turn_sees_nothing_begin_that_was_queued_behind_it(
     home: Path, tmp_path: Path
 ) -> None:

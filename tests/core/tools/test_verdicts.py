@@ -35,6 +35,14 @@ def test_each_part_of_a_dangerous_line_is_named_for_what_it_is() -> None:
     assert parts[0].reason == "rm deletes build"
 
 
+def test_what_the_last_of_a_pipe_writes_is_not_told_of_those_before_it() -> None:
+    parts = judge("cat notes.txt | sort > s.txt", HERE)
+    assert [(part.text, part.verdict) for part in parts] == [
+        ("cat notes.txt", "reads"),
+        ("sort > s.txt", "writes"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
