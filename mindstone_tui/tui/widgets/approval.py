@@ -438,7 +438,7 @@ class Approval(Decision):
         Binding("n", "choose('deny')", "Decline", id="approval.deny"),
         Binding("r", "choose('explain')", "Decline and say why", id="approval.reason"),
         Binding("y", "choose('allow-0')", "Allow once", id="approval.allow"),
-        Binding("s", "choose('allow-1')", "Allow for this session", id="approval.session"),
+        Binding("s", "choose('allow-1')", "Allow until you leave", id="approval.session"),
         Binding("ctrl+c", "stop", "Stop the turn", id="approval.stop"),
     ]
     FIRST = "deny"
