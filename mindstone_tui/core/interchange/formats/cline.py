@@ -30,7 +30,7 @@ from .parts import (
     unknown,
     used,
 )
-from .sources import array_of, document, document_of, sound
+from .sources import array_of, beside, document_of, sound
 
 _LISTS: Final = lists_in(Path(__file__).with_name("cline.txt"))
 _NAMES: Final = frozenset(" ".join(_LISTS["tools"]).split())
@@ -176,9 +176,7 @@ def _is_shown(path: Path) -> bool:
 
 def _item(path: Path) -> Records:
     """Where the task took place and whose it is, from the file that newer versions keep of it."""
-    if not path.is_file():
-        return
-    if not isinstance((found := document(path)), Broken):
+    if found := beside(path):
         yield About(
             folder=text(found.get("workspace")) or text(found.get("cwdOnTaskInitialization")),
             parent=text(found.get("parentTaskId")),
