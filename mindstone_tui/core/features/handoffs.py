@@ -1,7 +1,15 @@
 """Handoffs and what is written down before room is made: `/handoff` and `/compact`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime
 from typing import Final
 
@@ -120,19 +128,15 @@ class Handoffs(msgspec.Struct, eq=False):
         since = [f"Changed since: {one}" for one in self._corrected(text, covered)]
         return "\n".join([text.rstrip(), *since]) if since else text
 
-    def _is_fresh(self) -> bool:
-        """Whether nothing was said since the newest handoff: a state is handed over once."""
+    def _is_newest(self, kind: str, others: Collection[str]) -> bool:
+        """Whether an entry of this kind came last among others."""
         with self._context.transcript.history() as history:
-            for line in history.newest(_SAID | {"handoff_written"}, _LOOKED_BACK):
-                return isinstance(line.entry, derived.HandoffWritten)
-        return False
+            newest = next(iter(history.newest({kind, *others}, _LOOKED_BACK)), None)
+        return newest is not None and newest.kind == kind
 
     def _stands(self) -> bool:
         """Whether the newest handoff stands in the prompt already."""
-        with self._context.transcript.history() as history:
-            for line in history.newest({"handoff_written", "handoff_replayed"}, _LOOKED_BACK):
-                return isinstance(line.entry, derived.HandoffReplayed)
-        return False
+        return self._is_newest("handoff_replayed", {"handoff_written"})
 
     def _to_come(self) -> int:
         """Tokens of the newest handoff, unless it stands in the prompt already."""
@@ -146,23 +150,18 @@ class Handoffs(msgspec.Struct, eq=False):
             state = await asyncio.to_thread(self._tasks.state)  # whoever types does not wait
             if not state.checkpoint.goal.strip():
                 return Effect(why="there is no task whose state could be saved")
-            try:
-                written = await asyncio.to_thread(self._tasks.write_if_new, "window", state)
-            except (ContinuityError, EntryNotSaved) as error:
-                return Effect(held=False, why=error.what)
-            return _tried(lambda: self._tasks.note(written) if written else None)
+            written = await asyncio.to_thread(self._tasks.write_if_new, "window", state)
+            return Effect(lines=(self._tasks.note(written),) if written else ())
 
         async def hand_over(_excess: int) -> Effect:
-            try:
-                if self._is_fresh():
-                    return Effect(why="the newest handoff says the same", adds=self._to_come())
-                line = await self.write("window")
-                return Effect(lines=(line,), adds=self._to_come())
-            except (ContinuityError, EntryNotSaved) as error:
-                return Effect(held=False, why=error.what)
+            # A state is handed over once: not again while nothing was said since.
+            if self._is_newest("handoff_written", _SAID):
+                return Effect(why="the newest handoff says the same", adds=self._to_come())
+            line = await self.write("window")
+            return Effect(lines=(line,), adds=self._to_come())
 
         async def take_over(_excess: int) -> Effect:
-            return Effect() if self._stands() else _tried(self.use)
+            return Effect() if self._stands() else Effect(lines=(self.use(),))
 
         async def check_backfill(_excess: int) -> Effect:
             entry = derived.BackfillChecked(unindexed=await backfill())
@@ -173,19 +172,21 @@ class Handoffs(msgspec.Struct, eq=False):
             return Effect(lines=(line,))
 
         return {
-            "checkpoint": save,
-            "handoff": hand_over,
-            "handoff_replay": take_over,
+            "checkpoint": _tried(save),
+            "handoff": _tried(hand_over),
+            "handoff_replay": _tried(take_over),
             "backfill": check_backfill,
         }
 
 
-def _tried(act: Callable[[], Line | None]) -> Effect:
-    try:
-        line = act()
-        return Effect(lines=(line,) if line is not None else ())
-    except (ContinuityError, EntryNotSaved) as error:
-        return Effect(held=False, why=error.what)
+def _tried(step: Apply) -> Apply:
+    async def apply(excess: int) -> Effect:
+        try:
+            return await step(excess)
+        except (ContinuityError, EntryNotSaved) as error:
+            return Effect(held=False, why=error.what)
+
+    return apply
 
 
 class HandoffsFeature(features.Feature):

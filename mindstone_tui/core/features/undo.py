@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import ask_beside
-from mindstone_tui.core.agent.undo import FileKeeper
+from mindstone_tui.core.agent.undo import FileKeeper, PutBack
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import JobStarted
 from mindstone_tui.core.entries.store import OWN_SHELL, CommandRun
@@ -225,7 +225,7 @@ async def put_back(
         )
         for event in announcements(done.line):
             yield event
-        told.append(_told(direction, turns, done.changes, done.left, outlook))
+        told.append(_told(direction, turns, done, outlook))
     if not found:
         # Written down as well, or the same turns would be taken back for ever.
         await asyncio.to_thread(
@@ -268,13 +268,8 @@ def _decided(outlook: Outlook, way: Way) -> tuple[tuple[PathChange, ...], tuple[
     return (*outlook.ready, *overwritten), tuple(left)
 
 
-def _told(
-    direction: Direction,
-    turns: tuple[int, ...],
-    changes: Sequence[PathChange],
-    left: Sequence[str],
-    outlook: Outlook,
-) -> str:
+def _told(direction: Direction, turns: tuple[int, ...], done: PutBack, outlook: Outlook) -> str:
+    changes, left = done.changes, done.left
     did = "Taken back" if direction == "undo" else "Done again"
     lines = [f"{did}: {turn_names(turns)}, {summary(changes)}."]
     lines += [f"  {described(each)}" for each in changes[:_MOST_SHOWN]]
@@ -282,10 +277,10 @@ def _told(
         lines.append(f"  … and {len(changes) - _MOST_SHOWN:,} more")
     if outlook.there:
         lines.append(f"{plural(len(outlook.there), 'file')} were like that already.")
-    done = {each.path for each in changes}
+    touched = {each.path for each in changes}
     for each in outlook.conflicts[:_MOST_SHOWN]:
         path, now = each.wanted.path, each.now
-        if path in done and now is not None and now.kind in ("file", "link"):
+        if path in touched and now is not None and now.kind in ("file", "link"):
             how = f"`mindstone files sha256:{now.digest[:12]}` prints it"
             whose = "What was in" if each.unsure else "Somebody else's"
             lines.append(f"{whose} {exact(path)} is kept: {how}.")
