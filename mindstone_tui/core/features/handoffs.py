@@ -234,7 +234,7 @@ class HandoffsFeature(features.Feature):
             said = not_rewound(window_view.reader(history)(first, history.head.seq))
         precious = compactions.precious_in(said, {one.number: one.words for one in rules})
         shown = fold.placed(model=context.model, turn=fold.turn)
-        texts = [one.text or policies.text_of(one.line) for one in shown if one.line is not None]
+        texts = [one.text or policies.text_of(one.line) for one in shown]
         carried = "\n".join([fold.head_text(), *texts])
         entry, _ = compactions.certify("mindstone", precious, carried, 0)
         return [context.window.record(entry, context.transcript.last_turn)]

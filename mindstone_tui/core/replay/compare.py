@@ -57,7 +57,6 @@ def standing(held: rehearsal.Rehearsal) -> tuple[AnswerPiece, ...]:
             tool=isinstance(item.line.entry, conversation.ToolReturned),
         )
         for item in fold.placed(model=fold.model or rehearsal.UNNAMED, turn=fold.turn)
-        if item.line is not None
     ]
     return (*pieces, *(piece for text in fold.derived.values() for piece in _derived(text)))
 
