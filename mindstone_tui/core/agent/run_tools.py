@@ -369,16 +369,14 @@ class _Use(msgspec.Struct):
         """Write a result as the model will see it; what is too long for it goes to a blob first."""
         context = self.context
         full = context.transcript.keep_blob(result.full) if result.full is not None else None
-        entry = conversation.ToolReturned(
+        entry = values.alike(
+            conversation.ToolReturned,
+            result,
             call=self.call.id,
             name=self.call.name,
-            text=result.text,
-            status=result.status,
-            finding=result.finding,
             elapsed=round(result.elapsed, 3),
             full=full.sha256 if full else "",
             full_size=full.size if full else 0,
-            diff=result.diff,
             shown=shown,
         )
         return from_entry.tool_ended(context.whole(context.window.record(entry, self.turn)))

@@ -21,6 +21,7 @@ from mindstone_tui.core.numbers import tokens
 from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.tokens import Counter, counter_for
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.values import alike
 
 _PREVIEW: Final = 80
 _LOOKED_AT: Final = 20_000
@@ -187,14 +188,7 @@ def report_at(
     view = window_view.PastView(history, settings, counters, plan_line=plan_line)
     plan = view.plan
     room = budget.Room(plan.window, plan.window_label, plan.reserve)
-    call = window_view.Call(
-        model=plan.model,
-        turn=plan_line.turn,
-        room=room,
-        tail=plan.tail,
-        images=plan.images,
-        sounds=plan.sounds,
-    )
+    call = alike(window_view.Call, plan, turn=plan_line.turn, room=room)
     found = build(view, call, number=plan.call, prompt_hash=plan.prompt_hash)
     return msgspec.structs.replace(found, stable_prefix_tokens=plan.stable_prefix)
 

@@ -27,6 +27,7 @@ from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, proven
 from mindstone_tui.core.entries import Line, Span, conversation, window
 from mindstone_tui.core.errors import RecallError
+from mindstone_tui.core.values import alike
 
 MARKER_TOKENS: Final = 80
 """Room set aside for the marker before its numbers are known."""
@@ -385,6 +386,10 @@ def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
     return record_trimmed(live, call, measured, taken, "share")
 
 
+_LEAST_SAVED: Final = 32
+"""Tokens that one placeholder must save."""
+
+
 def _placeholders(
     live: LiveWindow,
     call: Call,
@@ -393,15 +398,21 @@ def _placeholders(
     results: Sequence[tuple[Line, int]],
     excess: float = math.inf,
 ) -> list[window.Trimmed]:
+    """Take results in order, each that a placeholder is shorter than, until `excess` is freed."""
     count = live.ledger(call.model).counter.text
     longest = live.settings.context.placeholder_tokens
-    return trim.plan_trim(
-        ranked,
-        {line.seq: line for line, _ in results},
-        factor=measured.factor,
-        stands_for=lambda line: live.placeholders.of(line, call.model, count, longest),
-        excess=excess,
-    )
+    lines = {line.seq: line for line, _ in results}
+    taken: list[window.Trimmed] = []
+    for scored in ranked:
+        if trim.freed_by(taken) >= excess:
+            break
+        result, before = scored.candidate.key, scored.candidate.tokens
+        text, tokens = live.placeholders.of(lines[result], call.model, count, longest)
+        after = round((tokens + 4) * measured.factor)
+        if before - after >= _LEAST_SAVED:
+            made = {"placeholder": text, "tokens_before": before, "tokens_after": after}
+            taken.append(alike(window.Trimmed, scored, result=result, **made))
+    return taken
 
 
 def record_trimmed(

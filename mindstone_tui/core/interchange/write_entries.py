@@ -28,6 +28,7 @@ from mindstone_tui.core.entries.store import Imported, SessionDescribed
 from mindstone_tui.core.interchange import pictures, steps
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Said
 from mindstone_tui.core.transcript import Transcript, blackened_in, encode, reader
+from mindstone_tui.core.values import alike
 
 Message = UserMessage | AssistantMessage | AssistantPartial | ToolReturned
 """What an import brings; everything else around it is bookkeeping."""
@@ -337,15 +338,8 @@ def _message_of(said: Said) -> UserMessage | AssistantMessage | AssistantPartial
         return UserMessage(text=said.text, name=said.name, source_id=said.id)
     if said.cut_off and not said.calls:
         return AssistantPartial(text=said.text, model=said.model, source_id=said.id)
-    return AssistantMessage(
-        text=said.text,
-        model=said.model,
-        calls=said.calls,
-        thinking=_bounded(said.thinking),
-        finish=said.finish,
-        name=said.name,
-        source_id=said.id,
-    )
+    thinking = _bounded(said.thinking)
+    return alike(AssistantMessage, said, thinking=thinking, source_id=said.id)
 
 
 def _bounded(thinking: tuple[Thinking, ...]) -> tuple[Thinking, ...]:

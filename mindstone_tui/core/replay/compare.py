@@ -28,6 +28,7 @@ from mindstone_tui.core.providers import base, registry
 from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.replay import rehearsal, what_if
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.values import alike
 
 Where = Literal["window", "summary", "recall"]
 
@@ -311,13 +312,7 @@ def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[Co
         if isinstance(line, Line) and (name := getattr(line.entry, "source_id", ""))
     }
     return tuple(
-        ComparisonProbe(
-            family=one.family,
-            question=one.question,
-            expects=one.expects,
-            outdated=one.outdated,
-            turns=frozenset(turns[name] for name in one.sources if name in turns),
-        )
+        alike(ComparisonProbe, one, turns=frozenset(map(turns.get, one.sources)) - {None})
         for one in probes
     )
 
