@@ -24,7 +24,7 @@ from mindstone_tui.core.text import exact, fresh_nonce, one_line, plural
 from mindstone_tui.core.tools.verdicts import judge
 from mindstone_tui.core.transcript.reader import rewinds_of
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, described, diff_of, summary
-from mindstone_tui.core.undo.restore import Conflict, Outlook
+from mindstone_tui.core.undo.restore import Outlook
 from mindstone_tui.core.undo.scan import Node
 from mindstone_tui.core.undo.steps import Direction, FileSteps, wanted
 
@@ -204,9 +204,7 @@ async def put_back(
             way = "anyway"
             break
         # A question may stand for hours: what was agreed to is what is there afterwards as well.
-        sides = _three_sides(
-            keeper, conflicts, direction, [one for each in looks for one in each.ready]
-        )
+        sides = _three_sides(keeper, direction, looks)
         sides = services.context.redactor.redact(sides).text
         if not services.context.permissions.asks:
             raise UndoError(f"{sides}\nNothing was touched.", _how_to_go_on(direction))
@@ -311,16 +309,13 @@ def _question(call: str, direction: Direction, sides: str, count: int) -> ToolAs
     )
 
 
-def _three_sides(
-    keeper: FileKeeper,
-    conflicts: Sequence[Conflict],
-    direction: Direction,
-    others: Sequence[PathChange],
-) -> str:
+def _three_sides(keeper: FileKeeper, direction: Direction, looks: Sequence[Outlook]) -> str:
     """Every file that is not as it was left: what would go first, then how it came to that.
 
     The others are named that would be put back with them.
     """
+    conflicts = [each for outlook in looks for each in outlook.conflicts]
+    others = [each for outlook in looks for each in outlook.ready]
     unsure = sum(each.unsure for each in conflicts)
     counted = ((len(conflicts) - unsure, "changed by somebody else since"), (unsure, _NOBODY_KNOWS))
     lines = [f"{plural(count, 'file')} {how}:" for count, how in counted if count]
