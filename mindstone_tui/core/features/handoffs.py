@@ -269,9 +269,7 @@ class HandoffsFeature(features.Feature):
                 if isinstance(one.entry, derived.CompactionCertified)
             ]
             text = f"Older exchanges are summarised: {sizes}.{said}{''.join(kept)}"
-            yield CommandPrinted(
-                command="compact", text=text, data={"tokens_before": before, "tokens_after": after}
-            )
+            yield CommandPrinted(text=text, data={"tokens_before": before, "tokens_after": after})
             return
         why = outcome.why if outcome is not None and outcome.why else ""
         only_recent = not why or "nothing but the newest" in why
@@ -284,7 +282,7 @@ class HandoffsFeature(features.Feature):
         else:
             text = f"Nothing was compacted: {why}."
         ok = only_recent or NOTHING_TO_GAIN in why
-        yield CommandPrinted(command="compact", text=text, ok=ok)
+        yield CommandPrinted(text=text, ok=ok)
 
     @features.command(
         "handoff",
@@ -305,11 +303,11 @@ class HandoffsFeature(features.Feature):
             assert isinstance(line.entry, derived.HandoffWritten)
             path = line.entry.path
             text = f"Written to {path}."
-            yield CommandPrinted(command="handoff", text=text, data={"path": path}, repeats=True)
+            yield CommandPrinted(text=text, data={"path": path}, repeats=True)
         elif verb == "show":
-            yield CommandPrinted(command="handoff", text=self.handoffs.show())
+            yield CommandPrinted(text=self.handoffs.show())
         elif verb == "use":
             self.handoffs.use()
-            yield CommandPrinted(command="handoff", text="The handoff is in the prompt now.")
+            yield CommandPrinted(text="The handoff is in the prompt now.")
         else:
             raise features.WrongUse(f"/handoff does not know `{argument}`.")

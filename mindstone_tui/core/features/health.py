@@ -74,7 +74,7 @@ class HealthFeature(Feature):
             if name.strip():
                 replace_file(Path(self.session.cwd) / name.strip(), text.encode())
                 text = f"Written to {name.strip()}."
-            yield CommandPrinted(command="health", text=text)
+            yield CommandPrinted(text=text)
         elif verb == "judge":
             judged, lines = await self.health.judge(self.session.modes.ask)
             for event in announcements(*lines[1:]):
@@ -84,7 +84,6 @@ class HealthFeature(Feature):
             gate = "passes" if verdict.passes else "does not pass"
             held = f" It {gate} the gate of {verdict.gate:.0%}." if judged.score is not None else ""
             yield CommandPrinted(
-                command="health",
                 text=judged.sentence() + held,
                 data={
                     **msgspec.to_builtins(judged),
@@ -98,7 +97,6 @@ class HealthFeature(Feature):
             report = self.context.report()
             full = report.prompt.tokens / max(report.usable, 1)
             yield CommandPrinted(
-                command="health",
                 text=health_text(monitor, full, report.usable, report.outside.count),
                 data=health_data(monitor),
             )

@@ -68,7 +68,6 @@ class ReviewFeature(features.Feature):
         for event in announcements(*lines):
             yield event
         yield events.CommandPrinted(
-            command="consolidate",
             text="\n".join(outcome_in_words(found, left_out, told, finished=finished)),
             data={
                 "findings": found,

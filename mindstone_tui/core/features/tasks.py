@@ -457,7 +457,7 @@ class TasksFeature(Feature):
             self.session.read_anew()
             assert isinstance(line.entry, TaskDone)
             text = "\n".join(filter(None, ["Done.", line.entry.summary]))
-            yield CommandPrinted(command="task", text=text)
+            yield CommandPrinted(text=text)
             memory = self.session.features.get(MemoryFeature)
             for event in from_entry.announcements(*await memory.look_back()):
                 yield event
@@ -467,9 +467,7 @@ class TasksFeature(Feature):
         elif verb not in ("", "show"):
             raise WrongUse(f"/task does not know `{argument}`.")
         standing = self.tasks.state().checkpoint
-        yield CommandPrinted(
-            command="task", text=resume.show(standing), data=msgspec.to_builtins(standing)
-        )
+        yield CommandPrinted(text=resume.show(standing), data=msgspec.to_builtins(standing))
 
     @command(
         "checkpoint",
@@ -490,23 +488,20 @@ class TasksFeature(Feature):
                 for event in from_entry.announcements(line):
                     yield event
                 text = f"Saved to {self.session.places.checkpoint}."
-                yield CommandPrinted(command="checkpoint", text=text, repeats=True)
+                yield CommandPrinted(text=text, repeats=True)
             case "show":
                 resumption = self.tasks.resume()
                 text = resumption.block
                 if ended := self.tasks.ended_since(resumption.checkpoint):
                     _, _, reached = text.partition("\n\n")
                     text = f"{ended} It reached this.\n\n{reached}"
-                yield CommandPrinted(
-                    command="checkpoint", text=text, data=msgspec.to_builtins(resumption)
-                )
+                yield CommandPrinted(text=text, data=msgspec.to_builtins(resumption))
             case "resume":
                 resumption, line = self.tasks.resume_into_prompt()
                 for event in from_entry.announcements(line):
                     yield event
                 steps = "\n".join(f"{step.name}: {step.detail}" for step in resumption.steps)
                 yield CommandPrinted(
-                    command="checkpoint",
                     text=f"{steps}\nThis stands in the prompt from now on:\n\n{resumption.block}",
                     data=msgspec.to_builtins(resumption),
                 )
@@ -538,7 +533,6 @@ class TasksFeature(Feature):
             memories.take_note(category, text.strip(), importance or "normal", by="person")
         rows = [f"{note.category}: {note.text}" for note in memories.notes]
         yield CommandPrinted(
-            command="notes",
             text="\n".join(rows) or "There are no notes.",
             data={"notes": msgspec.to_builtins(memories.notes)},
         )

@@ -104,7 +104,7 @@ class UndoFeature(Feature):
         if unsure := sorted(exact(path) for each in sets for path in each.unsure):
             heading += f" {_NOBODY_KNOWS.capitalize()}: {', '.join(unsure[:_MOST_SHOWN])}."
         clean = self.context.redactor.redact(f"{heading}\n{text}").text
-        yield CommandPrinted(command="diff", text=clean)
+        yield CommandPrinted(text=clean)
 
     @command("blame", usage="FILE")
     async def blame(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -127,7 +127,7 @@ class UndoFeature(Feature):
             )
 
         text = f"{place}\n{await asyncio.to_thread(told)}"
-        yield CommandPrinted(command="blame", text=self.context.redactor.redact(text).text)
+        yield CommandPrinted(text=self.context.redactor.redact(text).text)
 
 
 def check_nothing_since(context: TurnContext, kinds: Sequence[str], turn: int) -> None:
@@ -404,7 +404,6 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
         because += " That turn was rewound since."
     shows = f"\n`/diff turn {origin.turn}` shows it." if origin else ""
     return CommandPrinted(
-        command="why",
         text=services.context.redactor.redact(
             f"{exact(path)}: {first}.{since}{because}{shows}"
         ).text,

@@ -44,7 +44,7 @@ class WindowFeature(Feature):
             yield ScreenAsked(screen="context", otherwise=listed)
             return
         text = report_text.context_detail(report) if argument == "detail" else listed
-        yield CommandPrinted(command="context", text=text)
+        yield CommandPrinted(text=text)
 
     @command("prune", usage="[N | N% | ID… | results]", changes_window=True, words=("results",))
     async def prune(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -68,7 +68,7 @@ class WindowFeature(Feature):
             lines = (await manual.prune(window, count=int(argument or 1))).lines
         else:
             lines = (await manual.prune(window, turns=_turns(self.session, argument))).lines
-        for event in _tell("prune", lines, nothing):
+        for event in _tell(lines, nothing):
             yield event
 
     @command("pin", usage="[ID | turn N]", changes_window=True)
@@ -76,7 +76,7 @@ class WindowFeature(Feature):
         """Keep an exchange in the window until it is unpinned; without an argument, the newest."""
         turn = self.session.refer(argument).turn if argument else self.context.transcript.last_turn
         lines = manual.pin(self.context.window, turn)
-        for event in _tell("pin", lines, f"Turn {turn} is pinned already."):
+        for event in _tell(lines, f"Turn {turn} is pinned already."):
             yield event
 
     @command("unpin", usage="ID | turn N", changes_window=True)
@@ -85,7 +85,7 @@ class WindowFeature(Feature):
         if not argument:
             raise WrongUse("Which one? `/context` lists the pins.")
         turn = self.session.refer(argument).turn
-        for event in _tell("unpin", [manual.unpin(self.context.window, turn)], ""):
+        for event in _tell([manual.unpin(self.context.window, turn)], ""):
             yield event
 
     @command("restore", usage="ID… | turn N…", changes_window=True)
@@ -95,7 +95,7 @@ class WindowFeature(Feature):
             raise WrongUse("Which ones? The panel and `/why` name what left.")
         lines = manual.restore(self.context.window, _turns(self.session, argument))
         self.session.read_anew()
-        for event in _tell("restore", lines, "They are in the window already."):
+        for event in _tell(lines, "They are in the window already."):
             yield event
 
     @command(
@@ -132,7 +132,7 @@ class WindowFeature(Feature):
                 yield event
         rewound = await manual.rewind(self.context.window, turn, **self.context.by_hand())
         self.session.read_anew()
-        for event in _tell("rewind", [rewound], ""):
+        for event in _tell([rewound], ""):
             yield event
         if sets and "--files" not in options:
             changes = [change for each in sets for change in each.changes]
@@ -141,7 +141,7 @@ class WindowFeature(Feature):
                 f"Files stay as {turn_names(turns)} left them: {one_line(names, 400)}. "
                 f"`/rewind turn {turn} --files` puts them back."
             )
-            yield CommandPrinted(command="rewind", text=text)
+            yield CommandPrinted(text=text)
 
     @command("why", usage="ID | turn N | PATH | recall", words=("recall",))
     async def why(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -181,7 +181,6 @@ class WindowFeature(Feature):
         decisions = head + "".join(f"\n  {each}" for each in decided)
         said = f"Turn {reason.turn}, line {reason.seq}: {reason.why}{standing}{score}{parts}{back}"
         yield CommandPrinted(
-            command="why",
             text=f"{said}{decisions}",
             data={**msgspec.to_builtins(reason), "standing": known, "decisions": decided},
         )
@@ -213,7 +212,6 @@ class WindowFeature(Feature):
         else:
             report = self.context.report()
             told = CommandPrinted(
-                command="budget",
                 text=report_text.budget_text(report),
                 data=report_text.budget_data(report),
             )
@@ -235,10 +233,10 @@ def _chosen(
         raise WrongUse(f"There is no {name} {argument}; known: {', '.join(known)}.")
     if argument:
         changed = choose(argument)
-        return _tell(name, [changed] if changed else [], "That is set already.")
+        return _tell([changed] if changed else [], "That is set already.")
     rows = [f"{'*' if each == now else ' '} {each:15} {known[each]}" for each in known]
     text = "\n".join([*rows, f"* is in force; `/{name} NAME` changes it from here on."])
-    return [CommandPrinted(command=name, text=text, data={"now": now, "choices": dict(known)})]
+    return [CommandPrinted(text=text, data={"now": now, "choices": dict(known)})]
 
 
 def _admission(services: SessionServices, argument: str) -> CommandPrinted:
@@ -258,9 +256,7 @@ def _admission(services: SessionServices, argument: str) -> CommandPrinted:
         found.reason,
         found.warning,
     ]
-    return CommandPrinted(
-        command="budget", text=" ".join(filter(None, said)), data=msgspec.to_builtins(found)
-    )
+    return CommandPrinted(text=" ".join(filter(None, said)), data=msgspec.to_builtins(found))
 
 
 def _turns(services: SessionServices, argument: str) -> list[int]:
@@ -272,8 +268,8 @@ def _turns(services: SessionServices, argument: str) -> list[int]:
     return found
 
 
-def _tell(name: str, lines: Sequence[entries.Line], nothing: str) -> list[AnyEvent]:
+def _tell(lines: Sequence[entries.Line], nothing: str) -> list[AnyEvent]:
     """What a change led to, as events and as a sentence."""
     told = from_entry.announcements(*lines)
     text = "\n".join(f"{line.text}. {line.detail}".strip() for line in map(describe, told))
-    return [*told, CommandPrinted(command=name, text=text or nothing, repeats=bool(text))]
+    return [*told, CommandPrinted(text=text or nothing, repeats=bool(text))]

@@ -299,7 +299,9 @@ async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> 
             if isinstance(event, Say):
                 return event
             if isinstance(event, events.CommandPrinted):
-                event = msgspec.structs.replace(event, typed=asked.line)
+                event = msgspec.structs.replace(
+                    event, command=event.command or asked.command.name, typed=asked.line
+                )
                 text.append(event.text)
                 if not event.ok:
                     failure = errors.MindstoneError("")
