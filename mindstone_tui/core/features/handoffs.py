@@ -240,7 +240,7 @@ class HandoffsFeature(features.Feature):
         return [context.window.record(entry, context.transcript.last_turn)]
 
     @features.command("compact", changes_window=True)
-    async def compact(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def compact(self, argument: str) -> AsyncIterator[features.Happening]:
         """Summarise older exchanges now.
 
         The task is checkpointed and a handoff written first; the originals stay in history,
@@ -254,8 +254,7 @@ class HandoffsFeature(features.Feature):
             raise NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
         lines = await plan.make_room_by(self.context.window, self.session.modes.compact)
         certified = self._certified(lines)
-        for event in from_entry.announcements(*lines):
-            yield event
+        yield from_entry.announcements(*lines)
         outcome = self.session.modes.last_chain
         if any(line.kind == "summary_derived" for line in lines):
             after = self.context.report().prompt.tokens
@@ -291,15 +290,14 @@ class HandoffsFeature(features.Feature):
         words=("write", "show", "use"),
         looks=("show",),
     )
-    async def handoff(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def handoff(self, argument: str) -> AsyncIterator[features.Happening]:
         """Write a handoff for the next window, show the newest, or load it (once)."""
         verb, _, how = argument.partition(" ")
         if verb in ("", "write"):
             line = await self.handoffs.write(
                 "asked", prose_by=self.session.modes.ask if how.strip() == "prose" else None
             )
-            for event in from_entry.announcements(line):
-                yield event
+            yield from_entry.announcements(line)
             assert isinstance(line.entry, derived.HandoffWritten)
             path = line.entry.path
             text = f"Written to {path}."

@@ -30,7 +30,7 @@ from mindstone_tui.core.library.open_questions import check_mark, check_was_ther
 from mindstone_tui.core.memory import consolidation, files
 from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, ProposalState, diff
 from mindstone_tui.core.recall.inject import queries
-from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
+from mindstone_tui.core.session.features import EndedTurn, Feature, Happening, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.statements.recogniser import worth_asking_about
 from mindstone_tui.core.text import one_line
@@ -198,7 +198,7 @@ class MemoryFeature(Feature):
         return draft, (source.seq,)
 
     @command("keep", usage="[yes | no [WHY]]", words=("yes", "no"))
-    async def keep(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def keep(self, argument: str) -> AsyncIterator[Happening]:
         """Keep what was just offered: a rule, a decision, something to remember. Or let it go.
 
         What is kept stands in every prompt of this session, in your words, or until the task is
@@ -260,7 +260,7 @@ class MemoryFeature(Feature):
         "| undo ID | helped NAME]",
         words=("show", "add", "approve", "edit", "refuse", "undo", "helped"),
     )
-    async def memory(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def memory(self, argument: str) -> AsyncIterator[Happening]:
         """Show what is remembered and proposed; decide about a proposal, or undo one.
 
         Nothing is remembered until a person says so. `approve! ID` approves knowing that it holds
@@ -291,8 +291,7 @@ class MemoryFeature(Feature):
                 (self.context.transcript.head.seq + 1,),
                 by="person",
             )
-            for event in announcements(line):
-                yield event
+            yield announcements(line)
             name = made.entry.proposal
             caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""
             text = f"Proposed as {name}:\n{caution}{made.diff}\n/memory approve {name}"

@@ -13,12 +13,12 @@ from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import JobStarted
 from mindstone_tui.core.entries.store import OWN_SHELL, CommandRun
 from mindstone_tui.core.errors import UndoError
-from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, ToolAsked
+from mindstone_tui.core.events import AskedScope, CommandPrinted, ToolAsked
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate_entry import turn_names
 from mindstone_tui.core.library.open_questions import check_was_there
 from mindstone_tui.core.paths import from_home
-from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.session.features import Feature, Happening, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, fresh_nonce, one_line, plural
 from mindstone_tui.core.tools.verdicts import judge
@@ -49,7 +49,7 @@ class UndoFeature(Feature):
         self.context.files.store.close()
 
     @command("undo", usage="[N] [--anyway | --rest]", changes_window=True, words=WAYS)
-    async def undo(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def undo(self, argument: str) -> AsyncIterator[Happening]:
         """Take back what the last turn that changed files did to them, or the last N such turns.
 
         Created, deleted, renamed and changed files come back byte for byte; the conversation stays
@@ -69,7 +69,7 @@ class UndoFeature(Feature):
             yield event
 
     @command("redo", usage="[--anyway | --rest]", changes_window=True, words=WAYS)
-    async def redo(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def redo(self, argument: str) -> AsyncIterator[Happening]:
         """Do again to files what the last `/undo` took back.
 
         It can be done until a tool changes a file again.
@@ -85,7 +85,7 @@ class UndoFeature(Feature):
             yield event
 
     @command("diff", usage="[turn N]")
-    async def diff(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def diff(self, argument: str) -> AsyncIterator[Happening]:
         """Show what a turn did to files; without a turn, the last that changed any."""
         number = re.fullmatch(r"(?:turn\s*)?(\d+)|", argument)
         if number is None:
@@ -107,7 +107,7 @@ class UndoFeature(Feature):
         yield CommandPrinted(text=clean)
 
     @command("blame", usage="FILE")
-    async def blame(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def blame(self, argument: str) -> AsyncIterator[Happening]:
         """Show which turn made each line of a file, in any session.
 
         By the bytes that were kept around every call, never by a guess: `before` was there when a
@@ -191,7 +191,7 @@ async def put_back(
     turns: tuple[int, ...],
     sets: Sequence[ChangeSet],
     way: Way,
-) -> AsyncIterator[AnyEvent]:
+) -> AsyncIterator[Happening]:
     """Put files back, after a look at every one of them; all or nothing unless told otherwise."""
     keeper, how = services.context.files, services.context.hand[0]
     agreed: list[Outlook] | None = None
@@ -221,8 +221,7 @@ async def put_back(
         done = await asyncio.to_thread(
             keeper.put_back, direction, turns, each.root, changes, left, how
         )
-        for event in announcements(done.line):
-            yield event
+        yield announcements(done.line)
         told.append(_told(direction, turns, done, outlook))
     if not found:
         # Written down as well, or the same turns would be taken back for ever.

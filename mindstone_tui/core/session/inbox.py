@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
 
@@ -295,17 +295,17 @@ async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> 
     context.hand = (asked.how or typed, asked.seen)  # read before it waits for anything
     context.read_through = asked.at
     try:
-        async for event in asked.command.handler(asked.feature, asked.argument):
-            if isinstance(event, Say):
-                return event
-            if isinstance(event, events.CommandPrinted):
-                event = msgspec.structs.replace(
-                    event, command=event.command or asked.command.name, typed=asked.line
-                )
-                text.append(event.text)
-                if not event.ok:
-                    failure = errors.MindstoneError("")
-            emit(event)
+        async for given in asked.command.handler(asked.feature, asked.argument):
+            if isinstance(given, Say):
+                return given
+            for event in given if isinstance(given, Sequence) else (given,):
+                if isinstance(event, events.CommandPrinted):
+                    text.append(event.text)
+                    failure = failure if event.ok else errors.MindstoneError("")
+                    name = event.command or asked.command.name
+                    emit(msgspec.structs.replace(event, command=name, typed=asked.line))
+                else:
+                    emit(event)
         if asked.changes_window and context.reports:
             emit(events.ContextReported(report=context.report()))
     except asyncio.CancelledError as cancelled:
