@@ -26,8 +26,6 @@ from mindstone_tui.core.session.options import ForeignExchange
 if TYPE_CHECKING:
     from mindstone_tui.core.session.services import SessionServices
 
-_STEPS_OUT: Final = 4
-"""Steps of the loop from a session's stream to a client's socket."""
 _REMEMBERED: Final = 1_000
 """Announcements of new lines for which it is known when they were made."""
 
@@ -276,11 +274,6 @@ class Outbox:
         waiting.drop_commands("the turn before it was stopped", self.emit)
         for said in waiting.take_back(self._context.steering):
             self.withdrawn(said.queued, said.text)
-
-    async def let_out(self) -> None:
-        """Give a program its answer, which is on disk, before the disk is waited for once more."""
-        for _ in range(_STEPS_OUT):
-            await asyncio.sleep(0)
 
     async def close(self) -> None:
         """Let the hooks end that were told of alerts."""
