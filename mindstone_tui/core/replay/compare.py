@@ -347,13 +347,9 @@ def asking(model: str, settings: ModelSettings, home: Places, environ: Mapping[s
         )
         taken[purpose] += 1
         gathering = Gathering(0, 0)
-        reason = ""
         async for delta in provider.stream(Request(model=model, messages=tuple(messages)), options):
-            if isinstance(delta, base.Finished):
-                reason = delta.reason
-            elif not isinstance(delta, base.Retrying):
-                gathering.take(delta)
-        if reason == "length":
+            gathering.take(delta)
+        if gathering.finished.reason == "length":
             raise ProviderNonsense("The answer was cut off by its length.", "Ask for less.")
         return gathering.text
 
