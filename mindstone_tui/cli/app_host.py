@@ -15,6 +15,7 @@ from mindstone_tui.core import disk, errors
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.values import alike
 from mindstone_tui.tui import host, themes
 
 if TYPE_CHECKING:
@@ -66,16 +67,7 @@ def _slash_commands(home: Places, folder: Path) -> Sequence[host.CommandHelp]:
     from mindstone_tui.core.session.features import known_commands  # 42 ms
 
     return (
-        *(
-            host.CommandHelp(
-                name=each.name,
-                usage=each.usage,
-                help=each.help,
-                details=each.details,
-                choices=each.words,
-            )
-            for each in known_commands().values()
-        ),
+        *(alike(host.CommandHelp, each, choices=each.words) for each in known_commands().values()),
         *(
             host.CommandHelp(name=each.name, usage=each.hint, help=each.description)
             for each in commands_in(home, folder).values()

@@ -105,34 +105,25 @@ def replay(
         elif everything or (check and not turn):
             _prove(_requested(history, sample=sample, json=json), json=json)
         elif turn:
-            asked = _requested(history, sample=sample, json=json)
-            _show_turn(asked, turn, call, whole=prompt, check=check, json=json)
-        else:
-            _play(history, sample, vectors, speed, at, plain=plain, json=json)
-
-
-def _play(
-    history: History,
-    sample: bool,
-    vectors: bool,
-    speed: float | None,
-    at: int | None,
-    *,
-    plain: bool,
-    json: bool,
-) -> None:
-    """Play a session to whoever looks: in the app at its own pace, in lines without waiting."""
-    in_lines = plain or json or not chat.has_terminal()
-    if not in_lines:
-        chat.check_terminal(os.environ)
-    settings = settings_for(history, sample=sample)
-    with Progress("lines", 0, quiet=json) as bar:
-        options = rehearsal_options(settings, bar, vectors=vectors)
-        played, note = asyncio.run(playback.playable(history, settings, options))
-        if in_lines:
-            asyncio.run(_in_lines(played, settings, note, speed or 0.0, at, json=json))
-            return
-        raise typer.Exit(_in_app(played, settings, note, 1.0 if speed is None else speed, at))
+            for rebuilt in verify_requests.rebuilt_calls(
+                _requested(history, sample=sample, json=json), turn, call
+            ):
+                say_json(rebuilt) if json else _print_rebuilt(rebuilt, whole=prompt)
+                if check and rebuilt.matches is False:
+                    raise typer.Exit(ExitCode.FAILED)
+        else:  # in the app at its own pace, in lines without waiting
+            in_lines = plain or json or not chat.has_terminal()
+            if not in_lines:
+                chat.check_terminal(os.environ)
+            settings = settings_for(history, sample=sample)
+            with Progress("lines", 0, quiet=json) as bar:
+                options = rehearsal_options(settings, bar, vectors=vectors)
+                played, note = asyncio.run(playback.playable(history, settings, options))
+                if in_lines:
+                    asyncio.run(_in_lines(played, settings, note, speed or 0.0, at, json=json))
+                    return
+                pace = 1.0 if speed is None else speed
+                raise typer.Exit(_in_app(played, settings, note, pace, at))
 
 
 def _requested(history: History, *, sample: bool, json: bool) -> History:
@@ -145,15 +136,6 @@ def _requested(history: History, *, sample: bool, json: bool) -> History:
         rehearsed, note = asyncio.run(playback.playable(history, settings, options))
     hint(note)
     return rehearsed
-
-
-def _show_turn(
-    history: History, turn: int, call: int | None, *, whole: bool, check: bool, json: bool
-) -> None:
-    for rebuilt in verify_requests.rebuilt_calls(history, turn, call):
-        say_json(rebuilt) if json else _print_rebuilt(rebuilt, whole=whole)
-        if check and rebuilt.matches is False:
-            raise typer.Exit(ExitCode.FAILED)
 
 
 def _prove(history: History, *, json: bool) -> None:

@@ -68,10 +68,7 @@ def serve(
     asyncio.run(Resident(home).run(port=chosen, http=http, ready=ready, linger=linger))
 
 
-def _introduce(told: object) -> None:
-    from mindstone_tui.servers.resident import Listening  # 132 ms
-
-    assert isinstance(told, Listening)
+def _introduce(told: Listening) -> None:
     if told.url:
         token = Path(told.token).read_text("ascii")
         say(f"{told.url}/#token={token}")

@@ -89,5 +89,25 @@ def read_arguments(written: str) -> dict[str, Any] | None:
         return None
 
 
+def mapping(value: object) -> dict[str, Any]:
+    """An object, or an empty one where the value is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: object) -> list[Any]:
+    """An array, or an empty one where the value is none."""
+    return value if isinstance(value, list) else []
+
+
+def objects_in(value: object) -> list[dict[str, Any]]:
+    """The objects in an array; none where the value is no array."""
+    return [each for each in sequence(value) if isinstance(each, dict)]
+
+
+def words_in(value: object) -> str:
+    """A text, or nothing where the value is none."""
+    return value if isinstance(value, str) else ""
+
+
 def _bytes(text: bytes | str) -> bytes:
     return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text

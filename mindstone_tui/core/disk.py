@@ -331,6 +331,13 @@ def read_regular(path: Path, *, most: int = LARGEST_FILE, follow: bool = True) -
     return data
 
 
+def status_of(path: Path) -> os.stat_result | None:
+    """What is known of a file; None where there is none that can be looked at."""
+    with contextlib.suppress(OSError):
+        return path.stat()
+    return None
+
+
 def read_stored(path: Path, kind: type[T]) -> T | None:
     """A file of our own as its type; None where there is none that can be read."""
     with contextlib.suppress(OSError, DecodeError):

@@ -5,6 +5,7 @@ from typing import Any, TypeVar, dataclass_transform
 
 import msgspec
 
+S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 
 
@@ -16,6 +17,12 @@ class Value(msgspec.StructMeta):
 def shared(kind: type[msgspec.Struct], source: object) -> dict[str, Any]:
     """What another value has of the fields of a kind, by their names."""
     return {name: getattr(source, name) for name in kind.__struct_fields__}
+
+
+def alike(kind: type[S], source: object, /, **own: Any) -> S:
+    """A value of a kind: what is given, and what another value has under the same names."""
+    names = (name for name in kind.__struct_fields__ if name not in own and hasattr(source, name))
+    return kind(**{name: getattr(source, name) for name in names}, **own)
 
 
 def shipped(module: str, name: str, kind: type[T]) -> T:

@@ -22,6 +22,7 @@ from typing import Any, Final
 from mindstone_tui import __version__, api
 from mindstone_tui.core import diagnostics, entries, patterns, signals, transcript
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.bounded_json import objects_in, sequence
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.events.question import A_LETTER
@@ -447,7 +448,7 @@ def _folder(params: dict[str, Any]) -> Path:
 
 def _servers(named: object) -> Iterator[tuple[str, McpServerSettings]]:
     """The tool servers that an editor has; what they offer asks as every server's tools do."""
-    for server in named if isinstance(named, list) else []:
+    for server in sequence(named):
         match server:
             case {"name": str(name), "command": str(command)}:
                 arguments = [str(each) for each in server.get("args") or ()]
@@ -473,8 +474,8 @@ def _server_name(name: str) -> str:
 def _pairs(listed: object) -> dict[str, str]:
     return {
         str(each["name"]): str(each["value"])
-        for each in (listed if isinstance(listed, list) else [])
-        if isinstance(each, dict) and "name" in each and "value" in each
+        for each in objects_in(listed)
+        if "name" in each and "value" in each
     }
 
 
@@ -485,7 +486,7 @@ def _read_prompt(blocks: object, conversation: api.Conversation) -> tuple[str, l
     """
     parts: list[str] = []
     pictures: list[entries.Image] = []
-    for number, block in enumerate(blocks if isinstance(blocks, list) else []):
+    for number, block in enumerate(sequence(blocks)):
         match block:
             case {"type": "text", "text": str(text)}:
                 parts.append(text)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.bounded_json import mapping
 from mindstone_tui.core.entries import Line, conversation
 from mindstone_tui.core.entries.standings import REPLACED, Standings
 from mindstone_tui.core.events.narrate import aside
@@ -159,7 +160,7 @@ def answer_of(asked: ev.ToolAsked, told: Any, seen: float) -> ev.Answer:
     What has no outcome, an error say, is nobody's word. A yes that nobody can have read counts
     once, however far it would reach.
     """
-    outcome = told.get("outcome") if isinstance(told, dict) else None
+    outcome = mapping(told).get("outcome")
     if not isinstance(outcome, dict):
         why = f"the editor could not ask: {one_line(str(told), 200)}"
         return ev.Answer(allowed=False, why=why, how=conversation.NOBODY, asked=asked.since)

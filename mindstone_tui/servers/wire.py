@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypedDict
 import msgspec
 
 from mindstone_tui.core import bounded_json, entries, values
+from mindstone_tui.core.bounded_json import sequence
 from mindstone_tui.core.errors import UsageError
 
 Ending = Literal["stop", "calls", "length"]
@@ -123,7 +124,7 @@ LONGEST_MESSAGE: Final = 8_000_000
 
 def few_enough(tools: object) -> list[Any]:
     """A client's list of tools, unless nobody could choose among so many."""
-    found = tools if isinstance(tools, list) else []
+    found = sequence(tools)
     if len(found) > MOST_TOOLS:
         raise UsageError(f"A request may bring {MOST_TOOLS:,} tools.", "Offer fewer of them.")
     if len(msgspec.json.encode(found)) > LONGEST_TOOLS:
@@ -195,8 +196,8 @@ def _piece(part: object) -> str:
 
 def pictures_of(content: object) -> tuple[Picture, ...]:
     """The pictures and sounds of a content, whichever way a format writes them."""
-    parts = content if isinstance(content, list) else []
-    return tuple(picture for part in parts if (picture := _picture(part)) is not None)
+    found = map(_picture, sequence(content))
+    return tuple(picture for picture in found if picture is not None)
 
 
 def _picture(part: object) -> Picture | None:
@@ -336,9 +337,7 @@ def required(told: dict[str, Any], name: str, kind: type) -> Any:
 
 def texts(told: dict[str, Any], *names: str) -> Iterator[str]:
     """Fields that may be there, as text."""
-    for name in names:
-        value = told.get(name)
-        yield value if isinstance(value, str) else ""
+    return (bounded_json.words_in(told.get(name)) for name in names)
 
 
 def tokens_of(usage: entries.Usage) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from mindstone_tui.core.bounded_json import mapping, sequence
 from mindstone_tui.core.entries import Sampling, ToolCall
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.servers import wire
@@ -14,7 +15,6 @@ _FINISH: Final = {"stop": "stop", "calls": "tool_calls", "length": "length"}
 def read(told: dict[str, Any]) -> wire.ClientRequest:
     """A body of `/v1/chat/completions`."""
     messages = wire.required(told, "messages", list)
-    options = told.get("stream_options")
     user, model = wire.texts(told, "user", "model")
     return wire.ClientRequest(
         format=FORMAT,
@@ -24,7 +24,7 @@ def read(told: dict[str, Any]) -> wire.ClientRequest:
         tools=wire.tools_of(told.get("tools")),
         stream=told.get("stream") is True,
         user=user,
-        with_usage=isinstance(options, dict) and options.get("include_usage") is True,
+        with_usage=mapping(told.get("stream_options")).get("include_usage") is True,
         sampling=_sampling(told),
     )
 
@@ -33,8 +33,7 @@ def _sampling(told: dict[str, Any]) -> Sampling:
     if (wire.whole_number(told, "n") or 1) > 1:
         raise UsageError("There is one answer to a message here.", "Ask with `n` = 1.")
     longest = wire.whole_number(told, "max_completion_tokens", least=1)
-    form = told.get("response_format")
-    wanted = isinstance(form, dict) and form.get("type") in ("json_object", "json_schema")
+    form = mapping(told.get("response_format"))
     return Sampling(
         max_tokens=longest or wire.whole_number(told, "max_tokens", least=1),
         temperature=wire.number(told, "temperature"),
@@ -47,7 +46,7 @@ def _sampling(told: dict[str, Any]) -> Sampling:
         effort=next(wire.texts(told, "reasoning_effort")),
         **wire.chosen_tool(told.get("tool_choice")),
         parallel_calls=wire.flag(told, "parallel_tool_calls"),
-        output_format=form if wanted and isinstance(form, dict) else {},
+        output_format=form if form.get("type") in ("json_object", "json_schema") else {},
     )
 
 
@@ -77,7 +76,7 @@ def _messages(messages: list[Any]) -> Iterator[wire.ClientMessage]:
 
 
 def _calls(calls: object) -> Iterator[ToolCall]:
-    for call in calls if isinstance(calls, list) else []:
+    for call in sequence(calls):
         match call:
             case {"id": str(own), "function": {"name": str(name)}}:
                 arguments = wire.arguments_of(call["function"].get("arguments"))

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core import entries, errors
+from mindstone_tui.core.bounded_json import mapping, objects_in
 from mindstone_tui.servers import wire
 
 FORMAT: Final = "gemini"
@@ -38,8 +39,7 @@ def read(model: str, told: dict[str, Any], *, stream: bool) -> wire.ClientReques
 
 
 def _sampling(told: dict[str, Any]) -> entries.Sampling:
-    config = told.get("generationConfig")
-    given: dict[str, Any] = config if isinstance(config, dict) else {}
+    given = mapping(told.get("generationConfig"))
     schema = given.get("responseJsonSchema") or _plain(given.get("responseSchema"))
     inner = {"name": "answer", "schema": schema, "strict": False}
     match told.get("toolConfig"):
@@ -59,8 +59,7 @@ def _sampling(told: dict[str, Any]) -> entries.Sampling:
 
 
 def _parts(content: object) -> list[dict[str, Any]]:
-    found = content.get("parts") if isinstance(content, dict) else None
-    return [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []
+    return objects_in(mapping(content).get("parts"))
 
 
 def _said(parts: Iterable[dict[str, Any]]) -> str:
@@ -89,13 +88,13 @@ def _messages(contents: list[Any]) -> Iterator[wire.ClientMessage]:
                         role="tool",
                         text=output if isinstance(output, str) else wire.arguments_of(given),
                         call=_named(result, name, heard),
-                        failed=isinstance(given, dict) and "error" in given,
+                        failed="error" in mapping(given),
                     )
         yield wire.ClientMessage(role="user", text=_said(parts), pictures=_pictures(parts))
 
 
 def _call(told: Any, made: Counter[str]) -> entries.ToolCall:
-    name = told.get("name") if isinstance(told, dict) else None
+    name = mapping(told).get("name")
     if not isinstance(name, str):
         raise errors.UsageError("A call has no name.", "See the format's reference.")
     arguments = wire.arguments_of(told.get("args"))
@@ -115,9 +114,8 @@ def _pictures(parts: Iterable[dict[str, Any]]) -> tuple[wire.Picture, ...]:
 
 
 def _tools(tools: object) -> Iterator[entries.ToolSchema]:
-    for group in tools if isinstance(tools, list) else []:
-        declared = group.get("functionDeclarations") if isinstance(group, dict) else None
-        for tool in wire.few_enough(declared):
+    for group in objects_in(tools):
+        for tool in wire.few_enough(group.get("functionDeclarations")):
             match tool:
                 case {"name": str(name)}:
                     schema = tool.get("parametersJsonSchema") or _plain(tool.get("parameters"))

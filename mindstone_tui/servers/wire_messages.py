@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core.bounded_json import mapping, objects_in, sequence
 from mindstone_tui.core.entries import Sampling, ToolCall
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.servers import wire
@@ -17,12 +18,11 @@ def read(told: dict[str, Any]) -> wire.ClientRequest:
     """A body of `/v1/messages`."""
     messages = wire.required(told, "messages", list)
     (model,) = wire.texts(told, "model")
-    metadata = told.get("metadata")
-    told_by = metadata.get("user_id") if isinstance(metadata, dict) else ""
-    user = told_by if isinstance(told_by, str) else ""
+    (user,) = wire.texts(mapping(told.get("metadata")), "user_id")
     # Programs name themselves here by one id for each of their own sessions.
     own = user.startswith(("user_", "{"))
-    more = [wire.text_of(one.get("content")) for one in messages if _is_instruction(one)]
+    system = (one for one in objects_in(messages) if one.get("role") == "system")
+    more = [wire.text_of(one.get("content")) for one in system]
     return wire.ClientRequest(
         format=FORMAT,
         model=model or "default",
@@ -36,17 +36,10 @@ def read(told: dict[str, Any]) -> wire.ClientRequest:
     )
 
 
-def _is_instruction(message: object) -> bool:
-    return isinstance(message, dict) and message.get("role") == "system"
-
-
 def _sampling(told: dict[str, Any]) -> Sampling:
-    choice = told.get("tool_choice")
-    alone = choice.get("disable_parallel_tool_use") if isinstance(choice, dict) else None
-    config = told.get("output_config")
-    given = config if isinstance(config, dict) else {}
-    effort, form = given.get("effort"), given.get("format")
-    schema = form.get("schema") if isinstance(form, dict) else None
+    choice, given = told.get("tool_choice"), mapping(told.get("output_config"))
+    alone = wire.flag(mapping(choice), "disable_parallel_tool_use")
+    schema = mapping(given.get("format")).get("schema")
     inner = {"name": "answer", "schema": schema, "strict": True}
     return Sampling(
         max_tokens=wire.whole_number(told, "max_tokens", least=1),
@@ -54,9 +47,9 @@ def _sampling(told: dict[str, Any]) -> Sampling:
         top_p=wire.number(told, "top_p"),
         top_k=wire.whole_number(told, "top_k"),
         stop=wire.stops(told, "stop_sequences"),
-        effort=effort if isinstance(effort, str) else "",
+        effort=next(wire.texts(given, "effort")),
         **wire.chosen_tool(choice),
-        parallel_calls=not alone if isinstance(alone, bool) else None,
+        parallel_calls=None if alone is None else not alone,
         output_format={"type": "json_schema", "json_schema": inner} if schema else {},
     )
 
@@ -65,7 +58,7 @@ def _messages(messages: list[Any]) -> Iterator[wire.ClientMessage]:
     for message in messages:
         match message:
             case {"role": "user", "content": content}:
-                for block in content if isinstance(content, list) else []:
+                for block in sequence(content):
                     match block:
                         case {"type": "tool_result", "tool_use_id": str(call)}:
                             failed = block.get("is_error") is True
@@ -86,11 +79,11 @@ def _spoken(content: object) -> str:
     """What the assistant said: its reasoning is no part of that."""
     if not isinstance(content, list):
         return wire.text_of(content)
-    return wire.text_of([it for it in content if isinstance(it, dict) and it.get("type") == "text"])
+    return wire.text_of([it for it in objects_in(content) if it.get("type") == "text"])
 
 
 def _calls(content: object) -> Iterator[ToolCall]:
-    for block in content if isinstance(content, list) else []:
+    for block in sequence(content):
         match block:
             case {"type": "tool_use", "id": str(own), "name": str(name)}:
                 yield ToolCall(id=own, name=name, arguments=wire.arguments_of(block.get("input")))

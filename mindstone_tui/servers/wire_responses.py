@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from mindstone_tui.core.bounded_json import mapping, objects_in
 from mindstone_tui.core.entries import Sampling, ToolCall
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.servers import wire, wire_chat
@@ -19,7 +20,8 @@ def read(told: dict[str, Any]) -> wire.ClientRequest:
     user, model, previous, instructions = wire.texts(
         told, "user", "model", "previous_response_id", "instructions"
     )
-    more = [wire.text_of(item.get("content")) for item in items if _is_instruction(item)]
+    system = (one for one in objects_in(items) if one.get("role") in ("system", "developer"))
+    more = [wire.text_of(one.get("content")) for one in system]
     return wire.ClientRequest(
         format=FORMAT,
         model=model or "default",
@@ -34,17 +36,14 @@ def read(told: dict[str, Any]) -> wire.ClientRequest:
 
 
 def _sampling(told: dict[str, Any]) -> Sampling:
-    reasoning, text = told.get("reasoning"), told.get("text")
-    effort = reasoning.get("effort") if isinstance(reasoning, dict) else ""
-    form = text.get("format") if isinstance(text, dict) else None
     return Sampling(
         max_tokens=wire.whole_number(told, "max_output_tokens", least=1),
         temperature=wire.number(told, "temperature"),
         top_p=wire.number(told, "top_p"),
-        effort=effort if isinstance(effort, str) else "",
+        effort=next(wire.texts(mapping(told.get("reasoning")), "effort")),
         **wire.chosen_tool(told.get("tool_choice")),
         parallel_calls=wire.flag(told, "parallel_tool_calls"),
-        output_format=_nested(form) if isinstance(form, dict) else {},
+        output_format=_nested(mapping(mapping(told.get("text")).get("format"))),
     )
 
 
@@ -54,10 +53,6 @@ def _nested(form: dict[str, Any]) -> dict[str, object]:
         inner = {name: value for name, value in form.items() if name != "type"}
         return {"type": kind, "json_schema": inner}
     return {"type": kind} if kind == "json_object" else {}
-
-
-def _is_instruction(item: object) -> bool:
-    return isinstance(item, dict) and item.get("role") in ("system", "developer")
 
 
 def _messages(items: list[Any]) -> Iterator[wire.ClientMessage]:

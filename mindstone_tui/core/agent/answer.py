@@ -30,10 +30,17 @@ class Gathering:
         self._thinking: list[conversation.Thinking] = []
         self._open_thought: list[str] = []
         self._calls: dict[int, ToolCall] = {}
+        self.began = time.monotonic()
+        self.retries = 0
+        self.finished = base.Finished(reason="stop")
 
-    def take(self, delta: base.TextPart | base.ThinkingPart | base.CallDelta) -> None:
+    def take(self, delta: base.Delta | base.Retrying) -> None:
         """Add a piece in the order it came."""
         match delta:
+            case base.Retrying():
+                self.retries += 1
+            case base.Finished():
+                self.finished = delta
             case base.TextPart(text=text):
                 self._text.append(text)
             case base.ThinkingPart():
@@ -99,9 +106,6 @@ class ModelCall(msgspec.Struct, dict=True, eq=False):
     taken: Collection[str]
     heard: bool = False
     """Something of the answer was passed on, so it cannot be asked for again."""
-    finished: base.Finished = base.Finished(reason="stop")
-    _retries: int = 0
-    _began: float = msgspec.field(default_factory=time.monotonic)
     _first: float = 0.0
 
     def __post_init__(self) -> None:
@@ -132,29 +136,30 @@ class ModelCall(msgspec.Struct, dict=True, eq=False):
     def answer(self) -> tuple[conversation.AssistantMessage, conversation.AnswerUsage]:
         """The whole answer with what it took, which is also there by itself."""
         usage, by = self._usage()
+        said = self._gathering
         report = conversation.AnswerUsage(
             call=self.call,
             usage=usage,
             by=by,
-            served=self.finished.model if self.finished.model != self._model else "",
-            elapsed=round(time.monotonic() - self._began, 3),
+            served=said.finished.model if said.finished.model != self._model else "",
+            elapsed=round(time.monotonic() - said.began, 3),
             first_token=round(self._first, 3),
-            retries=self._retries,
+            retries=said.retries,
             position=self._context.position,
         )
         message = conversation.AssistantMessage(
-            text=self._gathering.text,
+            text=said.text,
             model=self._model,
-            calls=self._gathering.calls,
-            thinking=self._gathering.thinking,
-            finish=self.finished.reason,
+            calls=said.calls,
+            thinking=said.thinking,
+            finish=said.finished.reason,
             reported=report,
         )
         return message, report
 
     def _usage(self) -> tuple[Usage, str]:
         """What the provider counted, else our own count, and whose it is."""
-        usage = self.finished.usage
+        usage = self._gathering.finished.usage
         if usage.prompt is not None:
             return usage, "provider"
         said = self._gathering.text + "".join(call.arguments for call in self._gathering.calls)
@@ -170,35 +175,26 @@ class ModelCall(msgspec.Struct, dict=True, eq=False):
 
     def remark(self) -> str:
         """What a person should know about how the answer ended; empty when nothing."""
-        if self.finished.reason == "length":
+        reason = self._gathering.finished.reason
+        if reason == "length":
             return "The answer was cut off: it reached the longest length that was allowed."
-        if self.finished.reason == "repetition":
+        if reason == "repetition":
             return "The model began to repeat itself and was stopped."
-        if self.finished.reason == "content_filter":
+        if reason == "content_filter":
             return "The provider's content filter cut the answer off."
         said = self._gathering.text or self._gathering.calls
         return "" if said else "The model answered with nothing."
 
     def _take(self, delta: base.Delta | base.Retrying) -> events.AnyEvent | None:
+        self._gathering.take(delta)
+        if isinstance(delta, base.TextPart | base.ThinkingPart | base.CallDelta):
+            self.heard = True
+            self._first = self._first or time.monotonic() - self._gathering.began
         match delta:
             case base.Retrying():
-                self._retries += 1
                 return events.ModelRetried(
                     turn=self.turn, attempt=delta.attempt, wait=delta.wait, why=delta.why
                 )
-            case base.Finished():
-                self.finished = delta
-                return None
-            case base.TextPart() | base.ThinkingPart() | base.CallDelta():
-                self.heard = True
-                self._first = self._first or time.monotonic() - self._began
-                self._gathering.take(delta)
-                return self._passed_on(delta)
-
-    def _passed_on(
-        self, delta: base.TextPart | base.ThinkingPart | base.CallDelta
-    ) -> events.AnyEvent | None:
-        match delta:
             case base.TextPart(text=text) if text:
                 return events.TextDelta(turn=self.turn, text=text)
             case base.ThinkingPart(text=text) if text:
@@ -207,7 +203,7 @@ class ModelCall(msgspec.Struct, dict=True, eq=False):
                 return None
 
     def _count(self) -> None:
-        self._context.position += self._retries + 1
+        self._context.position += self._gathering.retries + 1
 
     def _failed(self, error: BaseException) -> conversation.ModelFailed:
         return conversation.ModelFailed(
@@ -217,7 +213,7 @@ class ModelCall(msgspec.Struct, dict=True, eq=False):
             if isinstance(error, errors.ProviderError)
             else conversation.STOPPED,
             why=str(error) or "The person interrupted.",
-            retries=self._retries,
+            retries=self._gathering.retries,
             position=self._context.position,
         )
 

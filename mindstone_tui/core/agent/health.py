@@ -12,7 +12,7 @@ import msgspec
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import RecentHistory, now, stamp
 from mindstone_tui.core.context import budget, extract, fold, window_view
-from mindstone_tui.core.context.summary_call import Ask, Count
+from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.entries import Line, Span, conversation, derived
 from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.health import fidelity, metrics
@@ -26,21 +26,6 @@ PROBING: Final = 3.0
 """Seconds that probing recall may take after a turn."""
 PROBES: Final = 10
 """Questions about what just left."""
-
-
-async def probe_spans(
-    read: fold.ReadLines, spans: Sequence[Span], recall: fidelity.Recall | None, count: Count
-) -> fidelity.Fidelity:
-    """Ask recall for facts of these lines; unmeasured when there is none or it takes too long."""
-    if recall is None:
-        return fidelity.Fidelity(score=None, asked=0, found=0, why="there is no recall")
-    lines = [line for span in spans for line in read(span.first, span.last)]
-    probes = fidelity.draw(extract.passages_of(lines), PROBES)
-    try:
-        async with asyncio.timeout(PROBING):
-            return await fidelity.measure(probes, recall, count)
-    except TimeoutError:
-        return fidelity.Fidelity(score=None, asked=0, found=0, why="recall took too long")
 
 
 async def judge_summary(read: fold.ReadLines, summaries: Sequence[int], ask: Ask | None) -> Judged:
@@ -118,11 +103,18 @@ class Health(msgspec.Struct, dict=True, eq=False):
         return metrics.saying_the_same(list(said.values()))
 
     async def probe(self, spans: Sequence[Span]) -> fidelity.Fidelity:
-        """Ask recall for what left the window."""
+        """Ask recall for facts of what left; unmeasured when there is none or it takes too long."""
+        if self._recall is None:
+            return fidelity.Fidelity(score=None, asked=0, found=0, why="there is no recall")
         with self._context.transcript.history() as history:
-            return await probe_spans(
-                window_view.reader(history), spans, self._recall, self._context.count
-            )
+            read = window_view.reader(history)
+            lines = [line for span in spans for line in read(span.first, span.last)]
+        probes = fidelity.draw(extract.passages_of(lines), PROBES)
+        try:
+            async with asyncio.timeout(PROBING):
+                return await fidelity.measure(probes, self._recall, self._context.count)
+        except TimeoutError:
+            return fidelity.Fidelity(score=None, asked=0, found=0, why="recall took too long")
 
     async def judge(self, ask: Ask | None) -> tuple[Judged, list[Line]]:
         """Have a model judge the newest summary of the window; its verdict, and alerts, written."""

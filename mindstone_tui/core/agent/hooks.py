@@ -264,12 +264,7 @@ class AlertHooks:
         """Run hooks if this is an alert."""
         if not isinstance(event, events.AlertRaised) or not self._hooks.wanted("Alert"):
             return
-        told = {
-            "level": event.level,
-            "metric": event.metric,
-            "message": event.message,
-            "remedy": event.remedy,
-        }
+        told = {name: getattr(event, name) for name in ("level", "metric", "message", "remedy")}
         task = asyncio.create_task(self._fire(told), name="alert hooks")
         self._running.add(task)
         task.add_done_callback(self._running.discard)

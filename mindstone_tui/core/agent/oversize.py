@@ -6,7 +6,7 @@ its end are sent with a note, as of any other message that does not fit.
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -86,14 +86,18 @@ async def find_oversized(context: TurnContext, asked: Line, target: Target) -> L
 
 
 async def ask_how(
-    context: TurnContext, turn: int, found: LargeMessage, target: Target
-) -> AsyncIterator[events.AnyEvent]:
+    context: TurnContext,
+    turn: int,
+    found: LargeMessage,
+    target: Target,
+    tell: Callable[[events.AnyEvent], None],
+) -> None:
     """Ask how an oversized message is to be sent, and see to it; raises when it is not to be."""
     call = f"message_{found.line.id}"
     question, waiting = put_question(context, _question(turn, call, found), turn)
     sent = False
     try:
-        yield question
+        tell(question)
         answer = await waiting
         sent = answer.allowed
     finally:
@@ -101,10 +105,10 @@ async def ask_how(
             with contextlib.suppress(EntryNotSaved):
                 manual.take_back(context.window, turn)
     if not answer.allowed:
-        yield _settled(question, "refused", "not sent")
+        tell(_settled(question, "refused", "not sent"))
         raise Interrupted("This message was not sent.", "It is in history as it was written.")
     done = _carry_out(context, context.window.call(target), found, answer.remember)
-    yield _settled(question, "ok", done)
+    tell(_settled(question, "ok", done))
 
 
 def _question(turn: int, call: str, found: LargeMessage) -> events.ToolAsked:

@@ -4,8 +4,8 @@ import asyncio
 import codecs
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Final, Literal
+from collections.abc import Callable
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -63,6 +63,12 @@ STOPPING: Final = 3.0
 """Seconds in which an interrupted program may end and hand over what it printed."""
 
 
+class Tell(Protocol):
+    """Takes what happens, one after the other."""
+
+    def __call__(self, *told: events.AnyEvent) -> None: ...
+
+
 class LeftQuestion(msgspec.Struct, frozen=True):
     """A question that a program put and did not hear the answer to."""
 
@@ -77,20 +83,21 @@ async def use_tools(
     turn: int,
     calls: tuple[ToolCall, ...],
     watch: LoopWatch,
+    tell: Tell,
     left: LeftQuestion | None = None,
-) -> AsyncIterator[events.AnyEvent]:
+) -> None:
     """Run each call in order; when this ends, every one of them has a result on disk.
 
     The first may have been asked about already.
     """
     for number, call in enumerate(calls):
-        use = _Use(context, turn, call, watch)
-        if number >= MOST_CALLS:
-            yield use.returned(_failed(f"Only the first {MOST_CALLS} calls of one answer are run."))
-            continue
-        was_asked = left is not None and call.id == left.asked.call
-        async for event in use.run(left if was_asked else None):
-            yield event
+        use = _Use(context, turn, call, watch, tell)
+        if number < MOST_CALLS:
+            was_asked = left is not None and call.id == left.asked.call
+            await use.run(left if was_asked else None)
+        else:
+            why = f"Only the first {MOST_CALLS} calls of one answer are run."
+            tell(use.returned(_failed(why)))
 
 
 def refused(
@@ -126,40 +133,37 @@ class _Use(msgspec.Struct):
     turn: int
     call: ToolCall
     watch: LoopWatch
+    tell: Tell
     permitted: _Call | None = None
     """The call as it may be run, once that was decided."""
 
-    async def run(self, left: LeftQuestion | None) -> AsyncIterator[events.AnyEvent]:
+    async def run(self, left: LeftQuestion | None) -> None:
         """Understand it, have it permitted, carry it out."""
         wanted = self._understood()
         if not isinstance(wanted, _Call):
-            yield wanted
+            self.tell(wanted)
             return
-        asking = self._permit(wanted) if left is None else self._take_up(wanted, left)
-        async for event in asking:
-            yield event
+        await (self._permit(wanted) if left is None else self._take_up(wanted, left))
         if self.permitted is not None:
-            async for event in self._carry_out(self.permitted):
-                yield event
+            await self._carry_out(self.permitted)
 
-    async def _take_up(self, wanted: _Call, left: LeftQuestion) -> AsyncIterator[events.AnyEvent]:
+    async def _take_up(self, wanted: _Call, left: LeftQuestion) -> None:
         """Wait on with a question that is on record; a yes is for exactly what was asked about."""
         context, call = self.context, self.call
         decision = context.permissions.decide(wanted.tool, wanted.approval)
         if decision.verdict == "refuse":  # what is forbidden meanwhile is not asked about, either
-            yield self._refused("policy", decision.reason)
+            self.tell(self._refused("policy", decision.reason))
             return
         shown = context.transcript.clean(wanted.approval.shown)
         if (wanted.approval.digest, shown) != (left.asked.digest, left.asked.shown):
-            yield self.returned(_failed(_CHANGED), shown=left.asked.shown)
+            self.tell(self.returned(_failed(_CHANGED), shown=left.asked.shown))
             return
         waiting = context.questions.ask(call.id, left.line.ts)
         if (given := left.given()) is not None:
             context.questions.answer(call.id, given)
         else:
-            yield asked_before(left.line, left.asked)
-        for event in self._heed(wanted, await waiting):
-            yield event
+            self.tell(asked_before(left.line, left.asked))
+        self._heed(wanted, await waiting)
 
     def _understood(self) -> _Call | events.AnyEvent:
         """The call, or its result where it cannot be run at all."""
@@ -182,7 +186,7 @@ class _Use(msgspec.Struct):
             return self.returned(failed, shown=subject)
         return _Call(tool, approval, where)
 
-    async def _permit(self, wanted: _Call) -> AsyncIterator[events.AnyEvent]:
+    async def _permit(self, wanted: _Call) -> None:
         """Ask loop detection, the rules, hooks and a person, in this order; what holds is recorded.
 
         The call itself is recorded first. `permitted` becomes the call as it may be run, if it may.
@@ -202,25 +206,25 @@ class _Use(msgspec.Struct):
             self._confine(wanted, decision)
             return
         if circle is not None:
-            yield self._refused("loop detection", f"Not run again: {circle}.", approval.shown)
+            why = f"Not run again: {circle}."
+            self.tell(self._refused("loop detection", why, approval.shown))
             return
         if decision.by == "your rule":
             context.window.record(_fired(call, decision), turn)
         if decision.verdict == "refuse":
             by = decision.by if decision.by == "your rule" else "policy"
-            yield self._refused(by, decision.reason, approval.shown)
+            self.tell(self._refused(by, decision.reason, approval.shown))
             return
         fired = await context.hooks.before_tool(tool.name, call.arguments, call.id, turn)
-        for notice in fired.notices:
-            yield notice
+        self.tell(*fired.notices)
         context.hear(fired)
         if fired.blocked is not None:
-            yield self._refused("hook", fired.blocked, approval.shown)
+            self.tell(self._refused("hook", fired.blocked, approval.shown))
             return
         if fired.asks is not None:
             decision = context.permissions.ask_instead(decision, fired.asks)
             if decision.verdict == "refuse":
-                yield self._refused("hook", decision.reason, approval.shown)
+                self.tell(self._refused("hook", decision.reason, approval.shown))
                 return
         if decision.verdict == "allow":
             allowed = conversation.ToolApproved(
@@ -232,8 +236,7 @@ class _Use(msgspec.Struct):
             )
             self._confine(wanted, decision, allowed)
             return
-        async for event in self._ask_person(wanted, decision):
-            yield event
+        await self._ask_person(wanted, decision)
 
     def _confine(
         self, wanted: _Call, decision: Decision, grant: conversation.ToolApproved | None = None
@@ -244,9 +247,7 @@ class _Use(msgspec.Struct):
             self.context.window.record(grant, self.turn)
         self.permitted = msgspec.structs.replace(wanted, where=confined)
 
-    async def _ask_person(
-        self, wanted: _Call, decision: Decision
-    ) -> AsyncIterator[events.AnyEvent]:
+    async def _ask_person(self, wanted: _Call, decision: Decision) -> None:
         """Put a call to a person, and record what they say."""
         context, turn = self.context, self.turn
         question = await question_about(context, turn, wanted.tool, wanted.approval, decision)
@@ -254,21 +255,20 @@ class _Use(msgspec.Struct):
             answer = await context.ask_through(question)
         else:
             question, waiting = put_question(context, question, turn)
-            yield question
+            self.tell(question)
             if context.reports:  # it may be long in view, here and elsewhere: with the same numbers
-                yield events.ContextReported(report=context.report())
+                self.tell(events.ContextReported(report=context.report()))
             answer = await waiting
-        for event in self._heed(wanted, answer):
-            yield event
+        self._heed(wanted, answer)
 
-    def _heed(self, wanted: _Call, answer: events.Answer) -> Iterator[events.AnyEvent]:
+    def _heed(self, wanted: _Call, answer: events.Answer) -> None:
         """Record what a person said; after a yes the call is permitted."""
         if answer.stops:
             self.context.stopped_by = self.context.stopped_by or answer.how
             raise errors.Interrupted(answer.why)
         if not answer.allowed:
             by = conversation.NOBODY if answer.how == conversation.NOBODY else "person"
-            yield self._refused(by, answer.why)
+            self.tell(self._refused(by, answer.why))
             return
         call, digest = self.call.id, wanted.approval.digest
         self.context.hand = (f"{narrate_entry.ANSWERED}{call}", answer.seen)
@@ -279,41 +279,29 @@ class _Use(msgspec.Struct):
         self.context.window.record(granted, self.turn)
         self.permitted = wanted
 
-    async def _carry_out(self, allowed: _Call) -> AsyncIterator[events.AnyEvent]:
+    async def _carry_out(self, allowed: _Call) -> None:
         """Run the call; its files are kept before and looked at after, and hooks hear of it."""
         context, call, turn = self.context, self.call, self.turn
         tool, approval = allowed.tool, allowed.approval
         watched = await context.files.before(tool, approval)
         for trouble in context.files.take_trouble():
-            yield events.Noticed(message=trouble, level="warning")
-        yield events.ToolStarted(turn=turn, call=call.id, name=tool.name, shown=approval.shown)
-        outcome: list[ToolResult] = []
-        interruption: asyncio.CancelledError | None = None
-        try:
-            async for event in self._run(allowed, outcome):
-                yield event
-        except asyncio.CancelledError as cancelled:
-            if not outcome:
-                raise
-            interruption = cancelled
-        self.watch.note(call, inside(outcome[0].text))
+            self.tell(events.Noticed(message=trouble, level="warning"))
+        started = events.ToolStarted(turn=turn, call=call.id, name=tool.name, shown=approval.shown)
+        self.tell(started)
+        result, interruption = await self._run(allowed)
+        self.watch.note(call, inside(result.text))
         changed = await context.files.after(watched)
-        yield self.returned(outcome[0])
-        for event in from_entry.announcements(*changed):
-            yield event
-        fired = await context.hooks.after_tool(tool.name, call.arguments, call.id, turn, outcome[0])
+        self.tell(self.returned(result), *from_entry.announcements(*changed))
+        fired = await context.hooks.after_tool(tool.name, call.arguments, call.id, turn, result)
         context.hear(fired)
-        for notice in fired.notices:
-            yield notice
+        self.tell(*fired.notices)
         if interruption is not None:
             raise interruption
 
-    async def _run(
-        self, allowed: _Call, outcome: list[ToolResult]
-    ) -> AsyncIterator[events.AnyEvent]:
+    async def _run(self, allowed: _Call) -> tuple[ToolResult, asyncio.CancelledError | None]:
         """Run what was approved and hand its output on while it runs.
 
-        Whoever is interrupted may have an outcome all the same: what a program printed until then.
+        Whoever is interrupted may have a result all the same: what a program printed until then.
         """
         context, tool, approval = self.context, allowed.tool, allowed.approval
         pieces: asyncio.Queue[str | None] = asyncio.Queue()
@@ -324,20 +312,20 @@ class _Use(msgspec.Struct):
         def progress(data: bytes) -> None:
             loop.call_soon_threadsafe(pieces.put_nowait, decode(data))
 
-        async def work() -> None:
+        async def work() -> ToolResult:
             try:
                 told = msgspec.structs.replace(allowed.where, progress=progress, stop=stop)
                 result, _ = await carry_out(
                     tool, approval, told, redactor=context.redactor, nonce=fresh_nonce()
                 )
-                outcome.append(result)
+                return result
             except errors.EntryNotSaved:
                 raise
             except errors.MindstoneError as error:
-                outcome.append(_failed(error.sentence))
+                return _failed(error.sentence)
             except Exception as error:  # a bug in a tool is the tool's failure, not the turn's
                 context.report_bug(error)
-                outcome.append(_failed(f"{tool.name} failed: {type(error).__name__}: {error}"))
+                return _failed(f"{tool.name} failed: {type(error).__name__}: {error}")
             finally:
                 pieces.put_nowait(None)
 
@@ -345,12 +333,14 @@ class _Use(msgspec.Struct):
         try:
             while (piece := await pieces.get()) is not None:
                 shown = context.redactor.redact(piece).text
-                yield events.ToolOutput(turn=self.turn, call=approval.call, text=shown)
-            await task
-        except asyncio.CancelledError:
+                self.tell(events.ToolOutput(turn=self.turn, call=approval.call, text=shown))
+            return await task, None
+        except asyncio.CancelledError as cancelled:
             if tool.risk == "run":
                 stop.set()
                 await asyncio.wait({task}, timeout=STOPPING)
+            if task.done() and not task.cancelled() and task.exception() is None:
+                return task.result(), cancelled
             raise
         finally:
             if not task.done():
@@ -370,16 +360,14 @@ class _Use(msgspec.Struct):
         """Write a result as the model will see it; what is too long for it goes to a blob first."""
         context = self.context
         full = context.transcript.keep_blob(result.full) if result.full is not None else None
-        entry = conversation.ToolReturned(
+        entry = values.alike(
+            conversation.ToolReturned,
+            result,
             call=self.call.id,
             name=self.call.name,
-            text=result.text,
-            status=result.status,
-            finding=result.finding,
             elapsed=round(result.elapsed, 3),
             full=full.sha256 if full else "",
             full_size=full.size if full else 0,
-            diff=result.diff,
             shown=shown,
         )
         return from_entry.tool_ended(context.whole(context.window.record(entry, self.turn)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -61,40 +61,40 @@ MOST_SHRINKS: Final = 2
 
 
 async def take_turn(
-    context: TurnContext, said: UserMessage, origin: str = "message", beside: Sequence[Entry] = ()
-) -> AsyncIterator[events.AnyEvent]:
-    """Take one turn; the last event is its one `TurnEnded`.
+    context: TurnContext,
+    said: UserMessage,
+    tell: Callable[[events.AnyEvent], None],
+    origin: str = "message",
+    beside: Sequence[Entry] = (),
+) -> None:
+    """Take one turn; the last event that is told is its one `TurnEnded`.
 
     What is `beside` the message is written down with it.
     """
-    turn = _Turn(context, context.transcript.last_turn + 1)
-    async for event in _to_its_end(context, turn, turn.run(said, origin, beside)):
-        yield event
+    turn = _Turn(context, context.transcript.last_turn + 1, tell)
+    await _to_its_end(context, turn, turn.run(said, origin, beside))
 
 
 async def go_on(
     context: TurnContext,
     lines: Sequence[Line],
     left: LeftQuestion | None,
+    tell: Callable[[events.AnyEvent], None],
     beside: Sequence[Entry] = (),
-) -> AsyncIterator[events.AnyEvent]:
+) -> None:
     """Go on with a turn that was left open; it ends as any turn does.
 
     Either its program left it waiting for an answer, or its model failed and is asked again.
     """
-    turn = _Turn(context, lines[-1].turn)
-    async for event in _to_its_end(context, turn, turn.resume(lines, left, beside)):
-        yield event
+    turn = _Turn(context, lines[-1].turn, tell)
+    await _to_its_end(context, turn, turn.resume(lines, left, beside))
 
 
-async def _to_its_end(
-    context: TurnContext, turn: _Turn, happens: AsyncIterator[events.AnyEvent]
-) -> AsyncIterator[events.AnyEvent]:
+async def _to_its_end(context: TurnContext, turn: _Turn, happens: Awaitable[None]) -> None:
     ending: TurnEnding = "failed"
     why = remedy = ""
     try:
-        async for event in happens:
-            yield event
+        await happens
         ending = "done"
     except asyncio.CancelledError as cancelled:
         # Swallowed on purpose: interrupting a turn ends the turn, not the session's task.
@@ -102,35 +102,36 @@ async def _to_its_end(
             task.uncancel()
         ending, why = "interrupted", str(cancelled) or "The person interrupted."
         if context.leaves_failures and why == errors.CLIENT_GONE and not turn.open_calls:
-            for event in turn.leave(ending, why):
-                yield event
+            turn.leave(ending, why)
             return
     except errors.HandedOn as left:
-        yield turn.ended("interrupted", left.what, left.remedy)
+        turn.tell(turn.ended("interrupted", left.what, left.remedy))
         return
     except errors.Interrupted as stopped:
         ending, why, remedy = "interrupted", stopped.what, stopped.remedy
     except errors.EntryNotSaved as error:
         why, remedy = error.what, error.remedy
-        yield events.NotSaved(what=why, remedy=remedy, unsaved=len(context.transcript.unsaved))
+        unsaved = len(context.transcript.unsaved)
+        turn.tell(events.NotSaved(what=why, remedy=remedy, unsaved=unsaved))
     except errors.MindstoneError as error:
         turn.error, why, remedy = error, error.what, error.remedy
         if context.leaves_failures and isinstance(error, errors.ProviderError):
-            for event in turn.leave("failed", why, remedy):
-                yield event
+            turn.leave("failed", why, remedy)
             return
     except Exception as error:  # a bug ends the turn as any failure does, and not the session
         context.report_bug(error)
         why, remedy = errors.Bug(error).what, errors.Bug(error).remedy
-    async for event in turn.finish(ending, why, remedy):
-        yield event
+    await turn.finish(ending, why, remedy)
 
 
 class _Turn:
     """The state of one turn while it runs."""
 
-    def __init__(self, context: TurnContext, number: int) -> None:
+    def __init__(
+        self, context: TurnContext, number: int, tell: Callable[[events.AnyEvent], None]
+    ) -> None:
         self._context = context
+        self._tell = tell
         self._turn = number
         self._started = time.monotonic()
         self.error: errors.MindstoneError | None = None
@@ -154,9 +155,12 @@ class _Turn:
         self._sent_on = False
         """A hook had the turn go on when it was about to end."""
 
-    async def run(
-        self, said: UserMessage, origin: str, beside: Sequence[Entry]
-    ) -> AsyncIterator[events.AnyEvent]:
+    def tell(self, *told: events.AnyEvent) -> None:
+        """Say what happens, one after the other."""
+        for event in told:
+            self._tell(event)
+
+    async def run(self, said: UserMessage, origin: str, beside: Sequence[Entry]) -> None:
         """Everything between the two ends of the turn."""
         context, turn = self._context, self._turn
         notes = filter(None, (context.files.untold(), said.note))
@@ -167,55 +171,40 @@ class _Turn:
         asked = context.window.record_all([TurnStarted(origin=origin), said, *beside], turn)[1]
         text = asked.entry.text if isinstance(asked.entry, UserMessage) else said.text
         self._asked_at = asked.seq
-        yield events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued)
+        self.tell(events.TurnStarted(turn=turn, entry=asked.id, text=text, queued=said.queued))
         await breathe()
         text = without_reminders(text) or text
-        for notice in await context.services.make_ready():
-            yield notice
-        async for event in self._submit(text):
-            yield event
+        self.tell(*await context.services.make_ready())
+        await self._submit(text)
         # What a person corrects is out of the head of this turn's prompts already.
         lines = context.services.heard(asked, text)
         await breathe()
-        lines = [*lines, *await self._load()]
-        for event in announcements(*lines):
-            yield event
+        self.tell(*announcements(*lines, *await self._load()))
         found = await oversize.find_oversized(context, asked, self._target)
         if found is not None and context.permissions.asks:
-            async for event in oversize.ask_how(context, turn, found, self._target):
-                yield event
-        for event in _told(await context.make_room(self._target)):
-            yield event
+            await oversize.ask_how(context, turn, found, self._target, self._tell)
+        self.tell(*_told(await context.make_room(self._target)))
         await breathe()
-        async for event in self._recall(text):
-            yield event
-        async for event in self._rounds():
-            yield event
+        await self._recall(text)
+        await self._rounds()
 
     async def resume(
         self, lines: Sequence[Line], left: LeftQuestion | None, beside: Sequence[Entry]
-    ) -> AsyncIterator[events.AnyEvent]:
+    ) -> None:
         """Everything from where the turn was left to its end."""
         context = self._context
         asked = self._restore(lines)
         context.window.record_all([*self._without_partial(lines), *beside], self._turn)
-        yield events.TurnStarted(
-            turn=self._turn, entry=asked.id, text=_text_of(asked), resumed=True
-        )
-        for notice in await context.services.make_ready():
-            yield notice
-        async for event in self._submit(None):
-            yield event
-        for event in announcements(*await self._load()):
-            yield event
+        text = _text_of(asked)
+        self.tell(events.TurnStarted(turn=self._turn, entry=asked.id, text=text, resumed=True))
+        self.tell(*await context.services.make_ready())
+        await self._submit(None)
+        self.tell(*announcements(*await self._load()))
         if left is not None:
-            async for event in self._act(left):
-                yield event
+            await self._act(left)
         elif not self._calls:  # it failed before it came to that
-            async for event in self._recall(_text_of(context.whole(asked))):
-                yield event
-        async for event in self._rounds():
-            yield event
+            await self._recall(_text_of(context.whole(asked)))
+        await self._rounds()
 
     def _without_partial(self, lines: Sequence[Line]) -> list[Entry]:
         """An answer that broke off stays in history; who is asked again does not go on in it."""
@@ -258,51 +247,49 @@ class _Turn:
         await context.window.ledger(target.model).counter.ready()
         return await context.load_standing_context(self._turn, target)
 
-    async def _rounds(self) -> AsyncIterator[events.AnyEvent]:
+    async def _rounds(self) -> None:
         """Ask the model and run what it wants, until it wants nothing more."""
         context = self._context
         for _ in range(context.settings.tools.max_rounds - self._calls):
-            async for event in self._ask():
-                yield event
+            await self._ask()
             if not self._asked:
                 ended = await self._before_the_end()
-                for notice in ended.notices:
-                    yield notice
+                self.tell(*ended.notices)
                 if ended.blocked is None:
                     return
                 self._sent_on = True
                 context.hear(ended)
                 continue
-            async for event in self._act():
-                yield event
+            await self._act()
         raise errors.MindstoneError(
             f"Stopped after {context.settings.tools.max_rounds} model calls in one turn.",
             "Say `continue` to go on, or raise tools.max_rounds.",
         )
 
-    async def _act(self, left: LeftQuestion | None = None) -> AsyncIterator[events.AnyEvent]:
+    async def _act(self, left: LeftQuestion | None = None) -> None:
         """Run what the model wants."""
         context = self._context
         check_budget(self._spent, context.settings.models)
         self._tools += len(self._asked)
-        async for event in use_tools(context, self._turn, self._asked, self._watch, left):
-            self._note_declined(event)
-            yield event
+        await use_tools(context, self._turn, self._asked, self._watch, self._tell_of_use, left)
         self._asked = ()
-        for event in announcements(*context.offer_tools()):
-            yield event
-        for event in self._steer():
-            yield event
+        self.tell(*announcements(*context.offer_tools()))
+        self._steer()
 
-    def leave(self, ending: TurnEnding, why: str, remedy: str = "") -> Iterator[events.AnyEvent]:
+    def _tell_of_use(self, *told: events.AnyEvent) -> None:
+        for event in told:
+            self._note_declined(event)
+            self._tell(event)
+
+    def leave(self, ending: TurnEnding, why: str, remedy: str = "") -> None:
         """Keep what arrived, and the turn open: its program is going to ask for it again."""
         context = self._context
         context.questions.abandon()
         context.following.clear()
         partial = self._asking.partial(why) if self._asking is not None else []
         for line in context.window.record_all(partial, self._turn) if partial else ():
-            yield self._closed(line)
-        yield self.ended(ending, why, remedy)
+            self.tell(self._closed(line))
+        self.tell(self.ended(ending, why, remedy))
 
     @property
     def open_calls(self) -> list[ToolCall]:
@@ -310,9 +297,7 @@ class _Turn:
         answered = self._answered()
         return [call for call in self._asked if call.id not in answered]
 
-    async def finish(
-        self, ending: TurnEnding, why: str, remedy: str
-    ) -> AsyncIterator[events.AnyEvent]:
+    async def finish(self, ending: TurnEnding, why: str, remedy: str) -> None:
         """Close whatever is open, write the end, and announce it."""
         context, turn = self._context, self._turn
         context.questions.abandon()
@@ -323,16 +308,16 @@ class _Turn:
         results = [interrupted(call, why or "The turn ended.") for call in self.open_calls]
         try:
             for line in context.window.record_all([*partial, *results, ended], turn)[:-1]:
-                yield self._closed(line)
+                self.tell(self._closed(line))
             await breathe()
             if context.reports:
-                yield events.ContextReported(report=context.report())
+                self.tell(events.ContextReported(report=context.report()))
         except errors.EntryNotSaved as error:
             told, ending, why, remedy = why, "failed", error.what, error.remedy
             if why != told:
                 unsaved = len(context.transcript.unsaved)
-                yield events.NotSaved(what=why, remedy=remedy, unsaved=unsaved)
-        yield self.ended(ending, why, remedy)
+                self.tell(events.NotSaved(what=why, remedy=remedy, unsaved=unsaved))
+        self.tell(self.ended(ending, why, remedy))
 
     def _end(self, ending: TurnEnding, why: str, remedy: str) -> TurnEnded:
         """The end of the turn, as history has it."""
@@ -369,7 +354,7 @@ class _Turn:
                     events.DeclinedCall(call=call, name=name, shown=shown, why=why)
                 )
 
-    async def _submit(self, text: str | None) -> AsyncIterator[events.AnyEvent]:
+    async def _submit(self, text: str | None) -> None:
         """Let hooks see a new message before anybody else does; one may stop it."""
         context, turn = self._context, self._turn
         context.added.clear()
@@ -377,8 +362,7 @@ class _Turn:
         fired = hooks.Fired()
         if text is not None:
             fired = await context.hooks.fire("UserPromptSubmit", {"prompt": text}, turn=turn)
-        for notice in (*started.notices, *fired.notices):
-            yield notice
+        self.tell(*started.notices, *fired.notices)
         context.hear(fired)
         if (why := started.blocked if started.blocked is not None else fired.blocked) is not None:
             raise errors.MindstoneError(
@@ -397,7 +381,7 @@ class _Turn:
         told = {"stop_hook_active": False, "last_assistant_message": self._last_answer}
         return await self._context.hooks.fire("Stop", told, turn=self._turn)
 
-    async def _recall(self, text: str) -> AsyncIterator[events.AnyEvent]:
+    async def _recall(self, text: str) -> None:
         share = self._context.share("memory_injection", self._target)
         async for found in self._context.services.bring(text, share):
             if isinstance(found, derived.RecallInjected):
@@ -405,23 +389,20 @@ class _Turn:
             seq = self._context.window.record(found, self._turn).seq
             line = self._context.window.fold.recalled(seq)
             self._tail = (*self._tail, seq)
-            for event in announcements(line):
-                yield event
+            self.tell(*announcements(line))
             if isinstance(line.entry, derived.RecallInjected):
                 fired = await self._context.hooks.fire(
                     "AfterRecall", _of_recall(line.entry), turn=self._turn
                 )
                 self._context.hear(fired)
-                for notice in fired.notices:
-                    yield notice
+                self.tell(*fired.notices)
 
-    async def _ask(self) -> AsyncIterator[events.AnyEvent]:
+    async def _ask(self) -> None:
         """One model call; tried again, with less, when the provider says it is too long."""
         refusal: errors.ContextTooLong | None = None
         for _ in range(MOST_SHRINKS + 1):
             try:
-                async for event in self._ask_once():
-                    yield event
+                await self._ask_once()
                 return
             except errors.ContextTooLong as error:
                 if self._prepared is None or (self._asking is not None and self._asking.heard):
@@ -437,7 +418,7 @@ class _Turn:
         if refusal is not None:
             raise refusal
 
-    async def _ask_once(self) -> AsyncIterator[events.AnyEvent]:
+    async def _ask_once(self) -> None:
         context, turn = self._context, self._turn
         self._calls += 1
         tail = (*self._tail, *context.added)
@@ -448,27 +429,27 @@ class _Turn:
             context.window, self._target, call=self._calls, tail=tail, sampling=sampling
         )
         self._prepared = prepared
-        for event in _told(prepared.lines):
-            yield event
+        self.tell(*_told(prepared.lines))
         await breathe()
         if context.reports:
             report = build_report.report(context.window, self._target, tail=tail, call=self._calls)
-            yield events.ContextReported(report=context.with_panel(report))
+            self.tell(events.ContextReported(report=context.with_panel(report)))
         if isinstance(prepared.plan.entry, PromptPlanned):
-            yield model_called(turn, prepared.plan.entry)
+            self.tell(model_called(turn, prepared.plan.entry))
         asking = answer.ModelCall(
             context, prepared, self._target, turn=turn, call=self._calls, taken=self._call_ids
         )
         self._asking = asking
         async for event in asking.stream():
-            yield event
+            self.tell(event)
         self._asking = None
         self._asked = asking.calls
         self._call_ids.update(call.id for call in asking.calls)
-        for event in self._keep(asking):
-            yield event
+        self._keep(asking)
+        if not context.reports:  # a program has its answer before the disk is waited for once more
+            await breathe()
 
-    def _keep(self, asking: answer.ModelCall) -> Iterator[events.AnyEvent]:
+    def _keep(self, asking: answer.ModelCall) -> None:
         """Write the answer down, and what it took."""
         context, turn = self._context, self._turn
         message, report = asking.answer()
@@ -476,19 +457,22 @@ class _Turn:
         self._spent = base.added(self._spent, report.usage)
         self._last_answer = message.text
         self._sampled = context.services.sampling()
-        yield events.AnswerRecorded(
-            turn=turn,
-            entry=said.id,
-            text=_text_of(context.whole(said)),
-            calls=len(message.calls),
-            finish=message.finish,
-            last=not message.calls and not self._may_go_on,
+        self.tell(
+            events.AnswerRecorded(
+                turn=turn,
+                entry=said.id,
+                text=_text_of(context.whole(said)),
+                calls=len(message.calls),
+                finish=message.finish,
+                last=not message.calls and not self._may_go_on,
+            )
         )
         if remark := asking.remark():
-            yield events.Noticed(message=remark, level="warning")
+            self.tell(events.Noticed(message=remark, level="warning"))
         context.window.note_usage(said)  # a prompt that was cut is told of by the turn's health
-        yield events.UsageReported(
-            turn=turn, call=report.call, model=message.model, usage=report.usage
+        used = report.usage
+        self.tell(
+            events.UsageReported(turn=turn, call=report.call, model=message.model, usage=used)
         )
 
     def _answered(self) -> frozenset[str]:
@@ -509,15 +493,15 @@ class _Turn:
             turn=self._turn, entry=line.id, text=_text_of(line), calls=0, partial=True
         )
 
-    def _steer(self) -> Iterator[events.AnyEvent]:
+    def _steer(self) -> None:
         """Put what the person added meanwhile in front of the next model call."""
         for waiting in self._context.take_steering():
             line = self._context.window.record(waiting, self._turn)
-            yield events.MessageSteered(
-                turn=self._turn,
-                entry=line.id,
-                queued=waiting.queued,
-                text=_text_of(self._context.whole(line)),
+            text = _text_of(self._context.whole(line))
+            self.tell(
+                events.MessageSteered(
+                    turn=self._turn, entry=line.id, queued=waiting.queued, text=text
+                )
             )
 
 

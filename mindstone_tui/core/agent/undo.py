@@ -52,6 +52,7 @@ from mindstone_tui.core.undo.steps import (
     named,
     read_steps,
 )
+from mindstone_tui.core.values import alike
 
 _E = TypeVar("_E", FilesChanged, FilesRestored)
 _T = TypeVar("_T")
@@ -457,17 +458,8 @@ def may_change_files(tool: Tool, approval: Approval) -> bool:
 
 
 def _restored(act: _Restoring, each: ChangeSet) -> FilesRestored:
-    return FilesRestored(
-        direction=act.direction,
-        turns=act.turns,
-        root=each.root,
-        total=len(each.changes),
-        changes=named(each.changes),
-        manifest=act.manifest,
-        token=act.token,
-        left=act.left,
-        how=act.how,
-    )
+    changed = {"total": len(each.changes), "changes": named(each.changes)}
+    return alike(FilesRestored, act, root=each.root, **changed)
 
 
 def _stored_tree(tree: TreeState) -> tuple[_Nodes, _Stamps]:

@@ -14,13 +14,14 @@ from mindstone_tui.core.context.fold import Fold, Placed, holds
 from mindstone_tui.core.context.measure import ComponentName, Measured, Piece
 from mindstone_tui.core.context.messages import Key, said
 from mindstone_tui.core.context.messages import head as head_of
-from mindstone_tui.core.context.policies import Scored, text_of
+from mindstone_tui.core.context.policies import text_of
 from mindstone_tui.core.entries import Line, ToolSchema, base, conversation, derived
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.numbers import tokens
 from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.tokens import Counter, counter_for
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.values import alike
 
 _PREVIEW: Final = 80
 _LOOKED_AT: Final = 20_000
@@ -43,39 +44,31 @@ def blocks(
     """One block for each part of the prompt; their tokens add up to it."""
     by_turn = {unit.turn: unit for unit in units}
     scores = {scored.candidate.key: scored for scored in view.rank(exchanges.eligible(units))}
-    return tuple(_block(view, call, piece, size, by_turn, scores) for piece, size in measured.sized)
+    state = view.fold.state
 
+    def block(piece: Piece, size: int) -> reports.Block:
+        if (line := piece.line) is None:
+            return _standing_block(view.fold, call, piece, size)
+        why = by_turn[line.turn].protected or exchanges.why_staying(line.seq, view.fold)
+        scored = None if why else scores.get(line.turn)
+        return reports.Block(
+            entry=line.id,
+            seq=line.seq,
+            kind=line.kind,
+            turn=line.turn,
+            tokens=size,
+            protected=bool(why),
+            why=why or f"may leave: {view.policy}",
+            role=line.role,
+            preview=head_of(" ".join(_words_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
+            score=scored.score if scored else None,
+            parts=scored.parts if scored else {},
+            trimmed=line.seq in state.trimmed,
+            pinned=line.turn in state.pins,
+            age=max(call.turn - line.turn, 0),
+        )
 
-def _block(
-    view: window_view.View,
-    call: window_view.Call,
-    piece: Piece,
-    size: int,
-    units: dict[int, exchanges.Exchange],
-    scores: dict[int, Scored],
-) -> reports.Block:
-    line = piece.line
-    if line is None:
-        return _standing_block(view.fold, call, piece, size)
-    state, unit = view.fold.state, units[line.turn]
-    why = unit.protected or exchanges.why_staying(line.seq, view.fold)
-    scored = None if why else scores.get(line.turn)
-    return reports.Block(
-        entry=line.id,
-        seq=line.seq,
-        kind=line.kind,
-        turn=line.turn,
-        tokens=size,
-        protected=bool(why),
-        why=why or f"may leave: {view.policy}",
-        role=line.role,
-        preview=head_of(" ".join(_words_of(line)[: _PREVIEW * 4].split()), _PREVIEW),
-        score=scored.score if scored else None,
-        parts=scored.parts if scored else {},
-        trimmed=line.seq in state.trimmed,
-        pinned=line.turn in state.pins,
-        age=max(call.turn - line.turn, 0),
-    )
+    return tuple(block(piece, size) for piece, size in measured.sized)
 
 
 def _words_of(line: Line) -> str:
@@ -195,14 +188,7 @@ def report_at(
     view = window_view.PastView(history, settings, counters, plan_line=plan_line)
     plan = view.plan
     room = budget.Room(plan.window, plan.window_label, plan.reserve)
-    call = window_view.Call(
-        model=plan.model,
-        turn=plan_line.turn,
-        room=room,
-        tail=plan.tail,
-        images=plan.images,
-        sounds=plan.sounds,
-    )
+    call = alike(window_view.Call, plan, turn=plan_line.turn, room=room)
     found = build(view, call, number=plan.call, prompt_hash=plan.prompt_hash)
     return msgspec.structs.replace(found, stable_prefix_tokens=plan.stable_prefix)
 

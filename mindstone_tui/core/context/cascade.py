@@ -133,32 +133,6 @@ Measure = Callable[[], float]
 """The window's fullness now, against the usable room."""
 
 
-def next_stage(
-    utilization: float,
-    tried: frozenset[StepName],
-    plan: CascadePlan,
-    *,
-    started: float,
-    model_allowed: bool = True,
-) -> CascadeStage | None:
-    """The cheapest step that is due and was not tried yet; None to stop.
-
-    A free one is due if it was when the cascade began, the others by the fullness now.
-    """
-    if utilization <= plan.target:
-        return None
-    return next(
-        (
-            stage
-            for stage in plan.stages
-            if stage.step not in tried
-            and (started if stage.free else utilization) >= stage.mark
-            and (model_allowed or not stage.needs_model)
-        ),
-        None,
-    )
-
-
 def cascade_due(utilization: float, last: StepOutcome | None, plan: CascadePlan) -> bool:
     """Whether to start: over the first mark, and not right after a cascade that could not help."""
     if utilization < plan.stages[0].mark:
@@ -178,9 +152,17 @@ async def run_cascade(
     started = now = measure()
     taken: list[Taken] = []
     tried = {stage.step for stage in plan.stages if stage.step not in steps}
-    while stage := next_stage(
-        now, frozenset(tried), plan, started=started, model_allowed=model_allowed
-    ):
+    while now > plan.target:
+        # A free step is due if it was when the cascade began, the others by the fullness now.
+        due = (
+            stage
+            for stage in plan.stages
+            if stage.step not in tried
+            and (started if stage.free else now) >= stage.mark
+            and (model_allowed or not stage.needs_model)
+        )
+        if (stage := next(due, None)) is None:
+            break
         tried.add(stage.step)
         effect = await steps[stage.step](excess(now, plan.target, usable))
         before, now = now, measure()

@@ -4,7 +4,7 @@ An exchange is one user message and all that belongs to its turn. Protection fol
 alone: no model and no text decides it.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -79,13 +79,12 @@ def exchanges(measured: measure.Measured, staying: frozenset[int] = frozenset())
 
 def protect(
     units: Sequence[Exchange],
-    *,
+    fold: Fold,
     current: int,
-    pins: Container[int],
-    task: int | None = None,
-    min_recent: int,
-    fixed: int,
-    room: int,
+    *,
+    min_recent: int = 0,
+    fixed: int = 0,
+    room: int = 0,
 ) -> list[Exchange]:
     """Mark what may not leave: the current exchange, pins, what the person marked, and the
     recent floor.
@@ -99,12 +98,12 @@ def protect(
     for unit in units:
         if unit.turn == current:
             reasons[unit.turn] = CURRENT
-        elif unit.turn in pins:
+        elif unit.turn in fold.state.pins:
             reasons[unit.turn] = PINNED
         elif policies.marked_to_stay(unit.lines):
             reasons[unit.turn] = MARKED
         elif len(unit.stays) == unit.messages:
-            reasons[unit.turn] = TASK if task in unit.stays else CORRECTS
+            reasons[unit.turn] = TASK if fold.task in unit.stays else CORRECTS
         else:
             held += unit.tokens - unit.freed
         if unit.turn in reasons:

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.context.messages import Key, Pairing, ReadBlob, message_of, pair, said
+from mindstone_tui.core.context.messages import Key, Pairing, ReadBlob, Said, message_of, pair, said
 from mindstone_tui.core.entries import Line, Message, Request, Span, ToolSchema, Unknown, window
 from mindstone_tui.core.entries.conversation import AssistantMessage, MessageCut, UserMessage
 from mindstone_tui.core.entries.derived import (
@@ -237,11 +237,24 @@ class Placed(msgspec.Struct, frozen=True):
     """One message of a request, and where its words stand."""
 
     key: Key
-    line: Line | None
-    """None for the head and the tail."""
+    line: Line
     text: str | None = None
     """What stands in for the entry's own text."""
     thinking: bool = False
+
+    @property
+    def entry(self) -> Said:
+        """What is said in it."""
+        entry = said(self.line)
+        assert entry is not None
+        return entry
+
+    def message(
+        self, blob: ReadBlob | None = None, *, images: bool = True, sounds: bool = False
+    ) -> Message:
+        """It as it is sent; without `blob` pictures are named, not shown."""
+        shown = partial(message_of, self.entry, text=self.text, thinking=self.thinking)
+        return shown(blob=blob, images=images, sounds=sounds)
 
 
 def state_of(line: Line) -> window.WindowState | None:
@@ -374,15 +387,11 @@ class Fold(PromptHead):
     ) -> Request:
         """The request as it stands now; without `blob` pictures are named, not shown."""
         turn = self.turn if turn is None else turn
-        render = partial(message_of, blob=blob, images=images, sounds=sounds)
         messages: list[Message] = []
         if text := self.head_text():
             messages.append({"role": "system", "content": text})
         for item in self.placed(model=model, turn=turn):
-            assert item.line is not None
-            entry = said(item.line)
-            assert entry is not None
-            messages.append(render(entry, text=item.text, thinking=item.thinking))
+            messages.append(item.message(blob, images=images, sounds=sounds))
         if passing := self.tail_text(tail):
             messages.append({"role": "user", "content": passing})
         return Request(model=model, messages=tuple(messages), tools=self.tools)

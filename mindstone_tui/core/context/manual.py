@@ -44,15 +44,14 @@ async def prune(
     call = live.now()
     await live.ledger(call.model).counter.ready()
     live.note_growth(call)
-    measured = live.measure(call)
     units = _units(live, call)
     if turns is not None:
-        return await prune_ranked(live, call, measured, _named(units, turns), -1, "manual")
+        return await prune_ranked(live, call, _named(units, turns), -1, "manual")
     ranked = live.rank(exchanges.eligible(units))
     target = call.room.tokens(live.settings.context.floor if to_percent is None else to_percent)
     if count is not None:
         ranked, target = ranked[: max(count, 0)], -1
-    return await prune_ranked(live, call, measured, units, target, "manual", ranked=ranked)
+    return await prune_ranked(live, call, units, target, "manual", ranked=ranked)
 
 
 async def trim(live: LiveWindow) -> list[Line]:
@@ -64,15 +63,8 @@ async def trim(live: LiveWindow) -> list[Line]:
 
 
 def _units(live: LiveWindow, call: Call) -> list[exchanges.Exchange]:
-    return exchanges.protect(
-        exchanges.exchanges(live.measure(call), live.fold.staying),
-        current=call.turn,
-        pins=live.fold.state.pins,
-        task=live.fold.task,
-        min_recent=0,
-        fixed=0,
-        room=0,
-    )
+    found = exchanges.exchanges(live.measure(call), live.fold.staying)
+    return exchanges.protect(found, live.fold, call.turn)
 
 
 def _named(units: Sequence[exchanges.Exchange], turns: Sequence[int]) -> list[exchanges.Exchange]:

@@ -4,17 +4,22 @@ Every figure anybody is shown comes from one list of pieces: the components are 
 so is the total, so parts always add up.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import msgspec
 
 from mindstone_tui.core.context.fold import Fold, Placed
-from mindstone_tui.core.context.messages import Key, message_of, said
+from mindstone_tui.core.context.messages import Key
 from mindstone_tui.core.entries import Label, Line, ToolSchema, conversation
 from mindstone_tui.core.entries.window import Anchor
 from mindstone_tui.core.tokens import MESSAGE_OVERHEAD, REPLY_OVERHEAD, SOUND_SECOND, Counter
+
+if TYPE_CHECKING:
+    from mindstone_tui.core.context.window_view import Call
 
 ComponentName = Literal[
     "system_prompt", "tool_definitions", "message_history", "tool_results", "memory_injection"
@@ -46,7 +51,6 @@ class TokenCache(msgspec.Struct, eq=False):
 
     def message(self, placed: Placed, *, images: bool = True, sounds: bool = False) -> int:
         """Tokens of a message as it is sent."""
-        assert placed.line is not None
         key = (*placed.key, images, sounds)
         if key not in self._counts:
             self._counts[key] = self._count(placed, images=images, sounds=sounds)
@@ -72,10 +76,7 @@ class TokenCache(msgspec.Struct, eq=False):
         return self._tools[1]
 
     def _count(self, placed: Placed, *, images: bool, sounds: bool) -> int:
-        assert placed.line is not None
-        entry = said(placed.line)
-        assert entry is not None
-        tokens = self.counter.message(message_of(entry, text=placed.text, thinking=placed.thinking))
+        tokens, entry = self.counter.message(placed.message()), placed.entry
         if not isinstance(entry, conversation.UserMessage):
             return tokens
         for each in entry.images:
@@ -86,16 +87,7 @@ class TokenCache(msgspec.Struct, eq=False):
         return tokens
 
 
-def pieces(
-    fold: Fold,
-    ledger: TokenCache,
-    *,
-    model: str,
-    turn: int,
-    tail: tuple[int, ...] = (),
-    images: bool = True,
-    sounds: bool = False,
-) -> list[Piece]:
+def pieces(fold: Fold, ledger: TokenCache, call: Call) -> list[Piece]:
     """Everything the next prompt is made of, in its order, with our own count of each."""
     head = fold.head_key()
     found = [
@@ -113,21 +105,20 @@ def pieces(
     ]
     if fold.tools:
         found.append(Piece((*head, "tools"), "tool_definitions", ledger.tools(fold), name="tools"))
-    for placed in fold.placed(model=model, turn=turn):
-        assert placed.line is not None
+    for placed in fold.placed(model=call.model, turn=call.turn):
         is_result = isinstance(placed.line.entry, conversation.ToolReturned)
         found.append(
             Piece(
                 placed.key,
                 "tool_results" if is_result else "message_history",
-                ledger.message(placed, images=images, sounds=sounds),
+                ledger.message(placed, images=call.images, sounds=call.sounds),
                 placed.line,
             )
         )
-    if passing := fold.tail_text(tail):
+    if passing := fold.tail_text(call.tail):
         found.append(
             Piece(
-                ("tail", *tail),
+                ("tail", *call.tail),
                 "memory_injection",
                 ledger.text(passing) + MESSAGE_OVERHEAD,
                 name="recall",

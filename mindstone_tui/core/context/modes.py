@@ -101,11 +101,8 @@ class CompactionSteps:
         return calls
 
     async def _evict(self, excess: int) -> cascade.Effect:
-        measured = self.live.measure(self.call)
-        target = measured.total - excess
-        pruned = await prune.prune_ranked(
-            self.live, self.call, measured, eligible(self.units()), target, "cascade"
-        )
+        target, units = self.live.measure(self.call).total - excess, eligible(self.units())
+        pruned = await prune.prune_ranked(self.live, self.call, units, target, "cascade")
         self.lines += pruned.lines
         why = "" if pruned.left else "nothing may leave"
         return cascade.Effect(held=bool(pruned.left), why=why, strategy=self.live.policy)
@@ -419,7 +416,7 @@ class Modes(msgspec.Struct, eq=False):
         for step in _NEW_WINDOW:
             if step in outside and not (await outside[step](0)).held:
                 return
-        pruned = await prune.prune_ranked(live, call, live.measure(call), units, 0, "new window")
+        pruned = await prune.prune_ranked(live, call, units, 0, "new window")
         room.lines += pruned.lines
         if room.fullness() >= room.plan.emergency:  # the handoff itself may be what does not fit
             room.lines += await prune.make_room(live, call)

@@ -65,28 +65,15 @@ async def prepare(
     live.catch_up()
     planned = live.call(target, tail)
     lines = await _make_room(live, planned)
-    most = min(filter(None, (target.max_output, sampling.max_tokens)), default=0)
-    return _record_plan(live, planned, call, lines, most, sampling)
-
-
-def _record_plan(
-    live: LiveWindow,
-    call: Call,
-    number: int,
-    before: Sequence[Line],
-    max_output: int,
-    sampling: Sampling,
-) -> Prepared:
-    """Write down what will be sent, then hand it out."""
-    lines = [*before, *_carry(live, call.turn), *prune.repair(live, call.turn)]
-    request = _request(live, call)
-    measured = live.measure(call)
-    lines += [*_note_zone(live, call, measured), *_note_shares(live, call, measured)]
-    reserve = call.room.reserve
-    max_tokens = min(reserve, max_output) if max_output > 0 else reserve
+    lines += [*_carry(live, planned.turn), *prune.repair(live, planned.turn)]
+    request = _request(live, planned)
+    measured = live.measure(planned)
+    lines += [*_note_zone(live, planned, measured), *_note_shares(live, planned, measured)]
+    most = filter(None, (target.max_output, sampling.max_tokens))
+    max_tokens = min([planned.room.reserve, *most])
     prompt_hash = request.hash
-    plan = _plan(live, call, measured, prompt_hash, number, max_tokens, sampling)
-    live.ledger(call.model).keep(piece.key for piece in measured.pieces)
+    plan = _plan(live, planned, measured, prompt_hash, call, max_tokens, sampling)
+    live.ledger(planned.model).keep(piece.key for piece in measured.pieces)
     return Prepared(
         request, plan, (*lines, plan), max_tokens, measured.total, prompt_hash, sampling
     )

@@ -27,6 +27,7 @@ from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import Call, ExchangeLines, View, proven
 from mindstone_tui.core.entries import Line, Span, conversation, window
 from mindstone_tui.core.errors import RecallError
+from mindstone_tui.core.values import alike
 
 MARKER_TOKENS: Final = 80
 """Room set aside for the marker before its numbers are known."""
@@ -253,9 +254,8 @@ def units_of(live: View, call: Call, measured: measure.Measured, marks: Marks) -
     found = exchanges(measured, live.fold.staying)
     return protect(
         found,
-        current=call.turn,
-        pins=live.fold.state.pins,
-        task=live.fold.task,
+        live.fold,
+        call.turn,
         min_recent=live.settings.context.min_recent,
         fixed=measured.total - sum(unit.tokens for unit in found),
         room=marks.floor,
@@ -386,6 +386,10 @@ def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
     return record_trimmed(live, call, measured, taken, "share")
 
 
+_LEAST_SAVED: Final = 32
+"""Tokens that one placeholder must save."""
+
+
 def _placeholders(
     live: LiveWindow,
     call: Call,
@@ -394,15 +398,21 @@ def _placeholders(
     results: Sequence[tuple[Line, int]],
     excess: float = math.inf,
 ) -> list[window.Trimmed]:
+    """Take results in order, each that a placeholder is shorter than, until `excess` is freed."""
     count = live.ledger(call.model).counter.text
     longest = live.settings.context.placeholder_tokens
-    return trim.plan_trim(
-        ranked,
-        {line.seq: line for line, _ in results},
-        factor=measured.factor,
-        stands_for=lambda line: live.placeholders.of(line, call.model, count, longest),
-        excess=excess,
-    )
+    lines = {line.seq: line for line, _ in results}
+    taken: list[window.Trimmed] = []
+    for scored in ranked:
+        if trim.freed_by(taken) >= excess:
+            break
+        result, before = scored.candidate.key, scored.candidate.tokens
+        text, tokens = live.placeholders.of(lines[result], call.model, count, longest)
+        after = round((tokens + 4) * measured.factor)
+        if before - after >= _LEAST_SAVED:
+            made = {"placeholder": text, "tokens_before": before, "tokens_after": after}
+            taken.append(alike(window.Trimmed, scored, result=result, **made))
+    return taken
 
 
 def record_trimmed(
@@ -440,7 +450,7 @@ async def _follow_down(live: LiveWindow, call: Call, marks: Marks) -> list[Line]
         or sum(unit.freed for unit in giving) < call.room.tokens(WORTH_IT)
     ):
         return []
-    return (await prune_ranked(live, call, measured, giving, target, "ceiling")).lines
+    return (await prune_ranked(live, call, giving, target, "ceiling")).lines
 
 
 async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks) -> tuple[list[Line], list[int]]:
@@ -464,7 +474,7 @@ async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks) -> tuple[lis
         least = call.room.tokens(WORTH_IT) if total <= marks.emergency else 1
         if sum(unit.freed for unit in giving) < least:
             return lines, [unit.turn for unit in units if unit.protected]
-        pruned = await prune_ranked(live, call, measured, giving, marks.floor, "ceiling")
+        pruned = await prune_ranked(live, call, giving, marks.floor, "ceiling")
         lines += pruned.lines
         if not pruned.left:
             break
@@ -474,7 +484,6 @@ async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks) -> tuple[lis
 async def prune_ranked(
     live: LiveWindow,
     call: Call,
-    measured: measure.Measured,
     units: Sequence[Exchange],
     target: int,
     trigger: str,
@@ -485,10 +494,10 @@ async def prune_ranked(
 
     One that cannot be indexed stays; the next in order is tried instead.
     """
-    by_turn = {unit.turn: unit for unit in units}
+    before, by_turn = live.measure(call).total, {unit.turn: unit for unit in units}
     queue = list(live.rank(units) if ranked is None else ranked)
     marker_room = 0 if live.fold.marker or not live.settings.context.marker else MARKER_TOKENS
-    remaining = measured.total + marker_room
+    remaining = before + marker_room
     chosen: list[window.Left] = []
     unproven: list[int] = []
     why, detail = "unindexed", ""
@@ -510,9 +519,9 @@ async def prune_ranked(
                 remaining -= by_turn[exchange.turn].freed
     lines: list[Line] = []
     if unproven:
-        lines += _blocked(live, call, why, unproven, measured.total, detail)
+        lines += _blocked(live, call, why, unproven, before, detail)
     if chosen:
-        lines.append(leave(live, call, tuple(chosen), measured.total, trigger))
+        lines.append(leave(live, call, tuple(chosen), before, trigger))
     return Pruned(lines, tuple(chosen), tuple(unproven))
 
 
@@ -576,9 +585,7 @@ async def _emergency(live: LiveWindow, call: Call, marks: Marks, tempo: Tempo) -
     if measured.total > marks.emergency:
         units = units_of(live, call, measured, marks)
         giving = [unit for unit in units if unit.protected == RECENT]
-        ranked = live.rank(giving, "fifo")
-        pruned = await prune_ranked(
-            live, call, measured, giving, marks.emergency, "emergency", ranked=ranked
-        )
+        ranked, most = live.rank(giving, "fifo"), marks.emergency
+        pruned = await prune_ranked(live, call, giving, most, "emergency", ranked=ranked)
         lines += pruned.lines
     return lines + drop_summaries(live, call, marks.emergency)

@@ -1,10 +1,9 @@
 """What does not fit: one oversized message is shortened, anything else is refused in a sentence."""
 
-import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
-from mindstone_tui.core.context import measure, messages, policies, report, window
+from mindstone_tui.core.context import measure, messages, report, window
 from mindstone_tui.core.context.exchanges import CURRENT, PINNED, TASK, exchanges
 from mindstone_tui.core.context.window_view import Call
 from mindstone_tui.core.entries import Line
@@ -12,9 +11,6 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, MessageCut
 from mindstone_tui.core.entries.window import Trimmed
 from mindstone_tui.core.errors import DoesNotFit
 from mindstone_tui.core.tokens import MESSAGE_OVERHEAD
-
-_LEAST_SAVED: Final = 32
-"""Tokens that one placeholder must save."""
 
 
 def trimmable(
@@ -39,39 +35,6 @@ def trimmable(
         for line, size in found[: max(len(found) - keep, 0)]
         if line.seq < answered and line.seq not in trimmed and line.turn not in spared
     ]
-
-
-def plan_trim(
-    ranked: Sequence[policies.Scored],
-    lines: dict[int, Line],
-    *,
-    factor: float,
-    stands_for: Callable[[Line], tuple[str, int]],
-    excess: float = math.inf,
-) -> list[Trimmed]:
-    """Take results in order, each that a placeholder is shorter than, until `excess` is freed."""
-    taken: list[Trimmed] = []
-    freed = 0
-    for scored in ranked:
-        if freed >= excess:
-            break
-        text, tokens = stands_for(lines[scored.candidate.key])
-        after = round((tokens + 4) * factor)
-        saved = scored.candidate.tokens - after
-        if saved < _LEAST_SAVED:
-            continue
-        freed += saved
-        taken.append(
-            Trimmed(
-                result=scored.candidate.key,
-                placeholder=text,
-                tokens_before=scored.candidate.tokens,
-                tokens_after=after,
-                score=scored.score,
-                reason=scored.reason,
-            )
-        )
-    return taken
 
 
 def freed_by(taken: Sequence[Trimmed]) -> int:

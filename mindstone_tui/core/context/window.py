@@ -205,7 +205,7 @@ class LiveWindow(window_view.View, kw_only=True):
 
         ledger = self.ledger(call.model)
         for placed in self.fold.placed(model=call.model, turn=call.turn):
-            if placed.line is not None and placed.line.seq == seq:
+            if placed.line.seq == seq:
                 sees = {"images": call.images, "sounds": call.sounds}
                 await asyncio.to_thread(ledger.message, placed, **sees)
 

@@ -231,19 +231,10 @@ class View(msgspec.Struct, dict=True, eq=False):
         if text := self.fold.head_text():
             parts.append(encode_message({"role": "system", "content": text}))
         for placed in self.fold.placed(model=call.model, turn=call.turn):
-            entry = messages.said(placed.line) if placed.line else None
-            assert entry is not None
-            encoded = before.get(placed.key)
-            if encoded is None:
-                message = messages.message_of(
-                    entry,
-                    text=placed.text,
-                    blob=blob,
-                    thinking=placed.thinking,
-                    images=call.images,
-                    sounds=call.sounds,
-                )
+            if (encoded := before.get(placed.key)) is None:
+                message = placed.message(blob, images=call.images, sounds=call.sounds)
                 encoded = encode_message(message)
+            entry = placed.line.entry
             if not (isinstance(entry, conversation.UserMessage) and entry.images):
                 self._encoded[placed.key] = encoded
             parts.append(encoded)
@@ -252,15 +243,7 @@ class View(msgspec.Struct, dict=True, eq=False):
         return request_hash(call.model, parts, self.fold.tools)
 
     def _pieces(self, call: Call) -> list[Piece]:
-        return pieces(
-            self.fold,
-            self.ledger(call.model),
-            model=call.model,
-            turn=call.turn,
-            tail=call.tail,
-            images=call.images,
-            sounds=call.sounds,
-        )
+        return pieces(self.fold, self.ledger(call.model), call)
 
     def room(self, window: int = 0, label: Label = "assumed") -> Room:
         """The window that counts: the one given, the settings', the model's own, or assumed."""

@@ -442,10 +442,11 @@ class HandoffWritten(EventOfTurn):
 MemoryEvent = InstructionOffered | MemoryProposed | CheckpointSaved | HandoffWritten
 
 
-class CommandPrinted(Event):
+class CommandPrinted(Event, kw_only=True):
     """A slash command's output; it is part of no prompt."""
 
-    command: str
+    command: str = ""
+    """Whose output it is; whoever runs a command fills in its name."""
     text: str
     ok: bool = True
     data: dict[str, object] | None = None

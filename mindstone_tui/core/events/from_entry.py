@@ -17,6 +17,7 @@ from mindstone_tui.core.events import narrate_entry
 from mindstone_tui.core.numbers import megabytes
 from mindstone_tui.core.text import inside, one_line, plural
 from mindstone_tui.core.transcript import Damaged
+from mindstone_tui.core.values import alike
 
 Told = TypeVar("Told", bound=ev.AnyEvent)
 
@@ -260,14 +261,11 @@ def _of_session(line: Line) -> list[ev.AnyEvent]:
 def model_called(turn: int, plan: window.PromptPlanned) -> ev.ModelCalled:
     """A request in the numbers of its plan."""
     measure, carried = plan.measure, plan.carried
-    return ev.ModelCalled(
+    return alike(
+        ev.ModelCalled,
+        plan,
         turn=turn,
-        call=plan.call,
-        model=plan.model,
-        prompt_hash=plan.prompt_hash,
         tokens=measure.tokens if measure is not None else plan.raw_tokens,
         label=measure.label if measure is not None else "estimated",
-        window=plan.window,
-        window_label=plan.window_label,
         zone=carried.zone if carried is not None else "green",
     )

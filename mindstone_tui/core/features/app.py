@@ -34,7 +34,7 @@ class AppFeature(Feature):
         if argument:
             _, found, _ = self.session.features.command(argument)
             text = "\n\n".join(part for part in (found.synopsis, found.help, found.details) if part)
-            yield CommandPrinted(command="help", text=text)
+            yield CommandPrinted(text=text)
         else:
             text = "\n".join(f"{each.synopsis:44} {each.help}" for each in known.values())
             yield ScreenAsked(screen="help", otherwise=text)
@@ -71,7 +71,7 @@ class AppFeature(Feature):
         if told and in_doubt:
             told.insert(0, "Nothing is decided: name the question that is meant.")
         text = "\n".join(told) or "Nothing waits for an answer."
-        yield CommandPrinted(command="answer", text=text, ok=not (told and in_doubt))
+        yield CommandPrinted(text=text, ok=not (told and in_doubt))
 
     def left_open(self) -> Sequence[str]:
         """How much waits for a decision, in any session."""
@@ -89,7 +89,6 @@ class AppFeature(Feature):
             for each in found
         ]
         yield CommandPrinted(
-            command="waiting",
             text="\n".join(told) or "Nothing waits for a decision.",
             data={"waiting": msgspec.to_builtins(found)},
         )
@@ -153,7 +152,7 @@ class AppFeature(Feature):
             raise WrongUse(f"There is no format {kind}; known: {', '.join(FORMATS)}.")
         path = self.session.cwd / (name.strip() or f"mindstone-{self.session.key.main}.{kind}")
         await self._export(kind, path)
-        yield CommandPrinted(command="export", text=f"Written to {path}.", data={"path": str(path)})
+        yield CommandPrinted(text=f"Written to {path}.", data={"path": str(path)})
 
     async def _export(self, kind: str, path: Path) -> None:
         """Write this session to a file."""

@@ -267,26 +267,30 @@ class DelegationFeature(features.Feature):
         spent = Spent()
         answer, ending, over = "", "failed", ""
         said = UserMessage(text=work.message())
+
+        def tell(event: events.AnyEvent) -> None:
+            nonlocal answer, ending, over, spent
+            match event:
+                case events.AnswerRecorded(text=text) if text:
+                    answer = text
+                case events.UsageReported(usage=usage):
+                    spent = Spent(
+                        tokens=spent.tokens + (usage.prompt or 0) + (usage.completion or 0),
+                        calls=spent.calls + 1,
+                        seconds=round(time.monotonic() - began, 3),
+                        cost=_added(spent.cost, usage.cost),
+                    )
+                    if not over and (over := exceeded(work.limits, spent)):
+                        _stop(f"Stopped: {over}.")
+                case events.TurnEnded(ending="done"):
+                    ending = "done"
+                case events.TurnEnded(ending=how, why=why):
+                    ending = f"stopped: {over}" if over else f"{how}: {why}"
+
         try:
             async with asyncio.timeout(work.limits.seconds) as limit:
                 services.context.ask_through = partial(self._ask, work, limit)
-                async for event in take_turn(services.context, said, "delegated"):
-                    match event:
-                        case events.AnswerRecorded(text=text) if text:
-                            answer = text
-                        case events.UsageReported(usage=usage):
-                            spent = Spent(
-                                tokens=spent.tokens + (usage.prompt or 0) + (usage.completion or 0),
-                                calls=spent.calls + 1,
-                                seconds=round(time.monotonic() - began, 3),
-                                cost=_added(spent.cost, usage.cost),
-                            )
-                            if not over and (over := exceeded(work.limits, spent)):
-                                _stop(f"Stopped: {over}.")
-                        case events.TurnEnded(ending="done"):
-                            ending = "done"
-                        case events.TurnEnded(ending=how, why=why):
-                            ending = f"stopped: {over}" if over else f"{how}: {why}"
+                await take_turn(services.context, said, tell, "delegated")
             if limit.expired():
                 ending = f"stopped: it took longer than {work.limits.seconds:g} seconds"
         finally:

@@ -1,7 +1,15 @@
 """Handoffs and what is written down before room is made: `/handoff` and `/compact`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime
 from typing import Final
 
@@ -120,19 +128,15 @@ class Handoffs(msgspec.Struct, eq=False):
         since = [f"Changed since: {one}" for one in self._corrected(text, covered)]
         return "\n".join([text.rstrip(), *since]) if since else text
 
-    def _is_fresh(self) -> bool:
-        """Whether nothing was said since the newest handoff: a state is handed over once."""
+    def _is_newest(self, kind: str, others: Collection[str]) -> bool:
+        """Whether an entry of this kind came last among others."""
         with self._context.transcript.history() as history:
-            for line in history.newest(_SAID | {"handoff_written"}, _LOOKED_BACK):
-                return isinstance(line.entry, derived.HandoffWritten)
-        return False
+            newest = next(iter(history.newest({kind, *others}, _LOOKED_BACK)), None)
+        return newest is not None and newest.kind == kind
 
     def _stands(self) -> bool:
         """Whether the newest handoff stands in the prompt already."""
-        with self._context.transcript.history() as history:
-            for line in history.newest({"handoff_written", "handoff_replayed"}, _LOOKED_BACK):
-                return isinstance(line.entry, derived.HandoffReplayed)
-        return False
+        return self._is_newest("handoff_replayed", {"handoff_written"})
 
     def _to_come(self) -> int:
         """Tokens of the newest handoff, unless it stands in the prompt already."""
@@ -146,23 +150,18 @@ class Handoffs(msgspec.Struct, eq=False):
             state = await asyncio.to_thread(self._tasks.state)  # whoever types does not wait
             if not state.checkpoint.goal.strip():
                 return Effect(why="there is no task whose state could be saved")
-            try:
-                written = await asyncio.to_thread(self._tasks.write_if_new, "window", state)
-            except (ContinuityError, EntryNotSaved) as error:
-                return Effect(held=False, why=error.what)
-            return _tried(lambda: self._tasks.note(written) if written else None)
+            written = await asyncio.to_thread(self._tasks.write_if_new, "window", state)
+            return Effect(lines=(self._tasks.note(written),) if written else ())
 
         async def hand_over(_excess: int) -> Effect:
-            try:
-                if self._is_fresh():
-                    return Effect(why="the newest handoff says the same", adds=self._to_come())
-                line = await self.write("window")
-                return Effect(lines=(line,), adds=self._to_come())
-            except (ContinuityError, EntryNotSaved) as error:
-                return Effect(held=False, why=error.what)
+            # A state is handed over once: not again while nothing was said since.
+            if self._is_newest("handoff_written", _SAID):
+                return Effect(why="the newest handoff says the same", adds=self._to_come())
+            line = await self.write("window")
+            return Effect(lines=(line,), adds=self._to_come())
 
         async def take_over(_excess: int) -> Effect:
-            return Effect() if self._stands() else _tried(self.use)
+            return Effect() if self._stands() else Effect(lines=(self.use(),))
 
         async def check_backfill(_excess: int) -> Effect:
             entry = derived.BackfillChecked(unindexed=await backfill())
@@ -173,19 +172,21 @@ class Handoffs(msgspec.Struct, eq=False):
             return Effect(lines=(line,))
 
         return {
-            "checkpoint": save,
-            "handoff": hand_over,
-            "handoff_replay": take_over,
+            "checkpoint": _tried(save),
+            "handoff": _tried(hand_over),
+            "handoff_replay": _tried(take_over),
             "backfill": check_backfill,
         }
 
 
-def _tried(act: Callable[[], Line | None]) -> Effect:
-    try:
-        line = act()
-        return Effect(lines=(line,) if line is not None else ())
-    except (ContinuityError, EntryNotSaved) as error:
-        return Effect(held=False, why=error.what)
+def _tried(step: Apply) -> Apply:
+    async def apply(excess: int) -> Effect:
+        try:
+            return await step(excess)
+        except (ContinuityError, EntryNotSaved) as error:
+            return Effect(held=False, why=error.what)
+
+    return apply
 
 
 class HandoffsFeature(features.Feature):
@@ -233,13 +234,13 @@ class HandoffsFeature(features.Feature):
             said = not_rewound(window_view.reader(history)(first, history.head.seq))
         precious = compactions.precious_in(said, {one.number: one.words for one in rules})
         shown = fold.placed(model=context.model, turn=fold.turn)
-        texts = [one.text or policies.text_of(one.line) for one in shown if one.line is not None]
+        texts = [one.text or policies.text_of(one.line) for one in shown]
         carried = "\n".join([fold.head_text(), *texts])
         entry, _ = compactions.certify("mindstone", precious, carried, 0)
         return [context.window.record(entry, context.transcript.last_turn)]
 
     @features.command("compact", changes_window=True)
-    async def compact(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def compact(self, argument: str) -> AsyncIterator[features.Happening]:
         """Summarise older exchanges now.
 
         The task is checkpointed and a handoff written first; the originals stay in history,
@@ -253,8 +254,7 @@ class HandoffsFeature(features.Feature):
             raise NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
         lines = await plan.make_room_by(self.context.window, self.session.modes.compact)
         certified = self._certified(lines)
-        for event in from_entry.announcements(*lines):
-            yield event
+        yield from_entry.announcements(*lines)
         outcome = self.session.modes.last_chain
         if any(line.kind == "summary_derived" for line in lines):
             after = self.context.report().prompt.tokens
@@ -268,9 +268,7 @@ class HandoffsFeature(features.Feature):
                 if isinstance(one.entry, derived.CompactionCertified)
             ]
             text = f"Older exchanges are summarised: {sizes}.{said}{''.join(kept)}"
-            yield CommandPrinted(
-                command="compact", text=text, data={"tokens_before": before, "tokens_after": after}
-            )
+            yield CommandPrinted(text=text, data={"tokens_before": before, "tokens_after": after})
             return
         why = outcome.why if outcome is not None and outcome.why else ""
         only_recent = not why or "nothing but the newest" in why
@@ -283,7 +281,7 @@ class HandoffsFeature(features.Feature):
         else:
             text = f"Nothing was compacted: {why}."
         ok = only_recent or NOTHING_TO_GAIN in why
-        yield CommandPrinted(command="compact", text=text, ok=ok)
+        yield CommandPrinted(text=text, ok=ok)
 
     @features.command(
         "handoff",
@@ -292,23 +290,22 @@ class HandoffsFeature(features.Feature):
         words=("write", "show", "use"),
         looks=("show",),
     )
-    async def handoff(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def handoff(self, argument: str) -> AsyncIterator[features.Happening]:
         """Write a handoff for the next window, show the newest, or load it (once)."""
         verb, _, how = argument.partition(" ")
         if verb in ("", "write"):
             line = await self.handoffs.write(
                 "asked", prose_by=self.session.modes.ask if how.strip() == "prose" else None
             )
-            for event in from_entry.announcements(line):
-                yield event
+            yield from_entry.announcements(line)
             assert isinstance(line.entry, derived.HandoffWritten)
             path = line.entry.path
             text = f"Written to {path}."
-            yield CommandPrinted(command="handoff", text=text, data={"path": path}, repeats=True)
+            yield CommandPrinted(text=text, data={"path": path}, repeats=True)
         elif verb == "show":
-            yield CommandPrinted(command="handoff", text=self.handoffs.show())
+            yield CommandPrinted(text=self.handoffs.show())
         elif verb == "use":
             self.handoffs.use()
-            yield CommandPrinted(command="handoff", text="The handoff is in the prompt now.")
+            yield CommandPrinted(text="The handoff is in the prompt now.")
         else:
             raise features.WrongUse(f"/handoff does not know `{argument}`.")

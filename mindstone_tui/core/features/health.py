@@ -16,7 +16,7 @@ from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.features.recall import RecallFeature
 from mindstone_tui.core.health.metrics import otlp, prometheus
 from mindstone_tui.core.health.monitor import health_data, health_text
-from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
+from mindstone_tui.core.session.features import EndedTurn, Feature, Happening, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 
 FORMATS: Final = ("prometheus", "otlp")
@@ -61,7 +61,7 @@ class HealthFeature(Feature):
         self.health.forget()
 
     @command("health", usage="[prometheus [FILE] | otlp [FILE] | judge]", words=(*FORMATS, "judge"))
-    async def show_health(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def show_health(self, argument: str) -> AsyncIterator[Happening]:
         """Show the six measures of the working set, alerts and the trend.
 
         `prometheus` and `otlp` export them, to a file where one is named. `judge` lets the model
@@ -74,17 +74,15 @@ class HealthFeature(Feature):
             if name.strip():
                 replace_file(Path(self.session.cwd) / name.strip(), text.encode())
                 text = f"Written to {name.strip()}."
-            yield CommandPrinted(command="health", text=text)
+            yield CommandPrinted(text=text)
         elif verb == "judge":
             judged, lines = await self.health.judge(self.session.modes.ask)
-            for event in announcements(*lines[1:]):
-                yield event
+            yield announcements(*lines[1:])
             verdict = lines[0].entry
             assert isinstance(verdict, SummaryJudged)
             gate = "passes" if verdict.passes else "does not pass"
             held = f" It {gate} the gate of {verdict.gate:.0%}." if judged.score is not None else ""
             yield CommandPrinted(
-                command="health",
                 text=judged.sentence() + held,
                 data={
                     **msgspec.to_builtins(judged),
@@ -98,7 +96,6 @@ class HealthFeature(Feature):
             report = self.context.report()
             full = report.prompt.tokens / max(report.usable, 1)
             yield CommandPrinted(
-                command="health",
                 text=health_text(monitor, full, report.usable, report.outside.count),
                 data=health_data(monitor),
             )

@@ -39,4 +39,4 @@ class HooksFeature(Feature):
             shown(found.all)
             or f"There are no hooks. They would stand in {self.session.home.hooks}."
         )
-        yield CommandPrinted(command="hooks", text="\n".join([text, *found.problems]))
+        yield CommandPrinted(text="\n".join([text, *found.problems]))

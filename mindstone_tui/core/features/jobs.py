@@ -320,7 +320,7 @@ class JobsFeature(Feature):
                 rows.append(
                     "/jobs N shows output, /jobs kill N ends one. /undo leaves their work alone."
                 )
-            yield events.CommandPrinted(command="jobs", text="\n".join(rows) or "Nothing runs.")
+            yield events.CommandPrinted(text="\n".join(rows) or "Nothing runs.")
             return
         if not number.isdigit() or verb not in ("", "kill"):
             raise WrongUse(f"`{argument}` names no job.")
@@ -328,4 +328,4 @@ class JobsFeature(Feature):
         if verb == "kill":
             job = await self.kill(job.number)
         text = f"{self.tail(job).rstrip()}\n[job {job.number}: {job.state}]".lstrip()
-        yield events.CommandPrinted(command="jobs", text=text)
+        yield events.CommandPrinted(text=text)

@@ -30,7 +30,7 @@ from mindstone_tui.core.library.open_questions import check_mark, check_was_ther
 from mindstone_tui.core.memory import consolidation, files
 from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, ProposalState, diff
 from mindstone_tui.core.recall.inject import queries
-from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
+from mindstone_tui.core.session.features import EndedTurn, Feature, Happening, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.statements.recogniser import worth_asking_about
 from mindstone_tui.core.text import one_line
@@ -198,7 +198,7 @@ class MemoryFeature(Feature):
         return draft, (source.seq,)
 
     @command("keep", usage="[yes | no [WHY]]", words=("yes", "no"))
-    async def keep(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def keep(self, argument: str) -> AsyncIterator[Happening]:
         """Keep what was just offered: a rule, a decision, something to remember. Or let it go.
 
         What is kept stands in every prompt of this session, in your words, or until the task is
@@ -214,7 +214,7 @@ class MemoryFeature(Feature):
             name, words = proposed.entry.proposal, proposed.body
             self.memories.decide(name, "approved" if keep else "refused", by="person", why=why)
             said = "Remembered for every session" if keep else "Not remembered"
-            yield CommandPrinted(command="keep", text=f"{said}: {words}")
+            yield CommandPrinted(text=f"{said}: {words}")
             return
         offer = self.offers.answer(offered, keep=keep, why=why)
         if keep and _is_session_rule(offer):
@@ -224,7 +224,7 @@ class MemoryFeature(Feature):
             return
         until = "until this task is done" if is_for_a_task(offer.text) else "of this session"
         said = f"Kept, in every prompt {until}" if keep else "Not kept"
-        yield CommandPrinted(command="keep", text=f"{said}: {offer.text}")
+        yield CommandPrinted(text=f"{said}: {offer.text}")
 
     def _shown(self) -> int | None:
         """The offer that a bare word means; None where it can only mean a memory.
@@ -260,7 +260,7 @@ class MemoryFeature(Feature):
         "| undo ID | helped NAME]",
         words=("show", "add", "approve", "edit", "refuse", "undo", "helped"),
     )
-    async def memory(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def memory(self, argument: str) -> AsyncIterator[Happening]:
         """Show what is remembered and proposed; decide about a proposal, or undo one.
 
         Nothing is remembered until a person says so. `approve! ID` approves knowing that it holds
@@ -276,14 +276,14 @@ class MemoryFeature(Feature):
                 raise WrongUse(f"A reason goes with a refusal, and `{verb}` is none.")
             knowingly = verb == "approve!"
             memories.decide(name, decision, by="person", knowingly=knowingly, why=why.strip())
-            yield CommandPrinted(command="memory", text=f"{name} is {decision}.")
+            yield CommandPrinted(text=f"{name} is {decision}.")
         elif verb == "edit" and len(rest.split(None, 1)) == 2:
             proposal, text = rest.split(None, 1)
             memories.edit(proposal, text)
-            yield CommandPrinted(command="memory", text=f"{proposal} is edited and remembered.")
+            yield CommandPrinted(text=f"{proposal} is edited and remembered.")
         elif verb == "helped" and rest:
             name = memories.note_prevented(rest)
-            yield CommandPrinted(command="memory", text=f"Counted for {name}.")
+            yield CommandPrinted(text=f"Counted for {name}.")
         elif verb == "add" and rest:
             line, made = memories.propose(
                 ProposalDraft(kind="fact", name=rest[:60], text=rest),
@@ -291,12 +291,11 @@ class MemoryFeature(Feature):
                 (self.context.transcript.head.seq + 1,),
                 by="person",
             )
-            for event in announcements(line):
-                yield event
+            yield announcements(line)
             name = made.entry.proposal
             caution = f"CAUTION: this holds {', '.join(made.cautions)}\n" if made.cautions else ""
             text = f"Proposed as {name}:\n{caution}{made.diff}\n/memory approve {name}"
-            yield CommandPrinted(command="memory", text=text, data={"proposal": name})
+            yield CommandPrinted(text=text, data={"proposal": name})
         elif verb in ("", "list", "show"):
             elsewhere = {} if rest else await asyncio.to_thread(self._waiting_elsewhere)
             yield _shelf(memories, rest, elsewhere)
@@ -323,7 +322,6 @@ def _shelf(
     if others := [_proposed(one, key) for key, one in proposed if key]:
         parts.append("Proposed in other sessions:\n" + "\n".join(others))
     return CommandPrinted(
-        command="memory",
         text="\n\n".join(parts),
         data={
             "memories": [msgspec.to_builtins(one.memory) for one in chosen],

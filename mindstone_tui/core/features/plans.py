@@ -176,7 +176,7 @@ class PlansFeature(Feature):
                 self.record(derived.PlanChanged(stage="planning"))
             steps = self._shown = self.steps or self._proposed()
             said = "Plan mode is on: only reading tools run. Say what you want done."
-            yield CommandPrinted(command="plan", text="\n".join([said, *_numbered(steps)]))
+            yield CommandPrinted(text="\n".join([said, *_numbered(steps)]))
             return
         if verb not in ("approve", "edit", "refuse", "off"):
             raise WrongUse(f"/plan does not know `{verb}`.")
@@ -185,18 +185,18 @@ class PlansFeature(Feature):
         if verb == "off":
             hand |= {} if waits else {"seen": 0.0}  # there was nothing to look at
             self.record(derived.PlanChanged(stage="refused", why="left without a plan", **hand))
-            yield CommandPrinted(command="plan", text="Plan mode is off; all tools may run again.")
+            yield CommandPrinted(text="Plan mode is off; all tools may run again.")
         elif verb == "refuse":
             self.record(derived.PlanChanged(stage="refused", why=rest, **hand))
             self.record(derived.PlanChanged(stage="planning"))
             if rest:  # the model is told why, and makes another
                 yield Say(f"I refuse this plan: {rest}\nMake another one.")
             text = "The plan is refused. Plan mode stays on: say what should be different."
-            yield CommandPrinted(command="plan", text=text)
+            yield CommandPrinted(text=text)
         elif verb == "edit":
             steps = self.edit(self._asked_steps(), rest)
             self.record(derived.PlanChanged(stage="edited", steps=steps, **hand))
-            yield CommandPrinted(command="plan", text="\n".join(_numbered(steps)))
+            yield CommandPrinted(text="\n".join(_numbered(steps)))
         else:
             steps = self._asked_steps()
             tasks = self.session.features.get(TasksFeature).tasks
@@ -208,7 +208,7 @@ class PlansFeature(Feature):
             items = tuple(derived.TodoItem(title=step) for step in steps)
             self.record(derived.TodoChanged(items=items, by="plan"))
             text = f"Approved: {plural(len(steps), 'step')} to do, and all tools may run."
-            yield CommandPrinted(command="plan", text=text, data={"steps": list(steps)})
+            yield CommandPrinted(text=text, data={"steps": list(steps)})
             yield Say(BEGIN)
 
     def _decided(self, verb: str, waits: str, mark: str) -> dict[str, Any]:
@@ -254,7 +254,7 @@ class PlansFeature(Feature):
         rows = [f"{at:>2} {row}" for at, row in enumerate(todo_text(self.items).splitlines(), 1)]
         listed = [{"title": one.title, "status": one.status} for one in self.items]
         text = "\n".join(rows) or "Nothing is to be done."
-        yield CommandPrinted(command="todo", text=text, data={"items": listed})
+        yield CommandPrinted(text=text, data={"items": listed})
 
     def _asked_steps(self) -> tuple[str, ...]:
         steps = self.steps or self._proposed()

@@ -394,7 +394,7 @@ class PromptFilesFeature(Feature):
         ]
         where = f"{self.session.home.commands} and {self.session.home.skills}"
         none = f"There are none. They would stand in {where}."
-        yield events.CommandPrinted(command="skills", text="\n".join(rows) or none)
+        yield events.CommandPrinted(text="\n".join(rows) or none)
 
 
 def _typed(prompt: PromptFile) -> Command:

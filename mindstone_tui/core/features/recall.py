@@ -228,7 +228,7 @@ class RecallFeature(Feature):
             yield _drop(self.session, _source(self.session, *rest.split()))
         elif argument in ("on", "off"):
             self.session.recall.switch(on=argument == "on")
-            yield CommandPrinted(command="recall", text=f"Automatic recall is {argument}.")
+            yield CommandPrinted(text=f"Automatic recall is {argument}.")
         else:
             found = await self.session.recall.search(
                 argument,
@@ -238,7 +238,6 @@ class RecallFeature(Feature):
                 memories=True,
             )
             yield CommandPrinted(
-                command="recall",
                 text="\n".join(
                     _row(at, hit, self.session.sources.origin)
                     for at, hit in enumerate(found.hits, 1)
@@ -278,14 +277,14 @@ def _source(services: SessionServices, entry: str, session: str = "") -> _Source
 def _why(hit: ranking.Hit) -> CommandPrinted:
     parts = "\n".join(f"  {name:14} {value:+.3f}" for name, value in hit.parts.items())
     text = f"{hit.score:.3f} for {hit.passage.pointer}, made of\n{parts}"
-    return CommandPrinted(command="recall", text=text, data={"parts": dict(hit.parts)})
+    return CommandPrinted(text=text, data={"parts": dict(hit.parts)})
 
 
 def _drop(services: SessionServices, source: _Source) -> CommandPrinted:
     entry = derived.RecallDropped(from_session=source.session, entry=source.entry)
     services.context.window.record(entry, services.context.transcript.last_turn)
     services.recall.drop(source.session, source.entry)
-    return CommandPrinted(command="recall", text=f"{source.name} is not recalled here any more.")
+    return CommandPrinted(text=f"{source.name} is not recalled here any more.")
 
 
 def _row(number: int, hit: ranking.Hit, origin: inject.OriginOf) -> str:
@@ -318,7 +317,7 @@ def why_recalled(services: SessionServices) -> CommandPrinted:
                 silent = silent or line.entry.silent
     if brought:
         text = f"Turn {turn}: recall brought back {brought}. /recall why ID explains one."
-        return CommandPrinted(command="why", text=text, data={"silent": ""})
+        return CommandPrinted(text=text, data={"silent": ""})
     silent = silent or (_NOT_ASKED if services.recall.on else "Automatic recall is switched off.")
     text = f"Turn {turn}: recall brought nothing back. {silent}"
-    return CommandPrinted(command="why", text=text, data={"silent": silent})
+    return CommandPrinted(text=text, data={"silent": silent})

@@ -45,7 +45,7 @@ class ReviewFeature(features.Feature):
                 await self.session.features.get(MemoryFeature).look_back()
 
     @features.command("consolidate", usage="[with model]", changes_window=True)
-    async def consolidate(self, argument: str) -> AsyncIterator[events.AnyEvent]:
+    async def consolidate(self, argument: str) -> AsyncIterator[features.Happening]:
         """Review history since the last time and propose what is worth remembering.
 
         It writes no memory by itself: `/memory` shows the proposals. Each piece that was read is
@@ -65,10 +65,8 @@ class ReviewFeature(features.Feature):
             said = f"Reviewed {piece.share:.0%} up to #{piece.through}: {so_far}"
             yield events.Noticed(message=f"{said} {piece.objection}".rstrip())
         lines, told = await self._finish(memories, began)
-        for event in announcements(*lines):
-            yield event
+        yield announcements(*lines)
         yield events.CommandPrinted(
-            command="consolidate",
             text="\n".join(outcome_in_words(found, left_out, told, finished=finished)),
             data={
                 "findings": found,

@@ -168,7 +168,7 @@ class RulesFeature(Feature):
                 rule = self.book.retire(_number(rest), timestamp(utc_now()), str(self.session.key))
                 self.record(derived.RuleRetired(number=rule.number, **self.context.by_hand()))
                 text = f"Rule {rule.number} stands no longer: {rule.words}"
-                yield CommandPrinted(command="rules", text=text, data=_data(rule))
+                yield CommandPrinted(text=text, data=_data(rule))
             case "why":
                 yield why(self.session.home, _number(rest))
             case "adopt":
@@ -201,7 +201,7 @@ class RulesFeature(Feature):
             text = "\n".join([*rows, "`/rules adopt N` or `/rules adopt all` sets them."])
             none = "The files of this project, as far as they are trusted, say nothing to check."
             shown = text if rows else none
-            return CommandPrinted(command="rules", text=shown, data={"offered": offered})
+            return CommandPrinted(text=shown, data={"offered": offered})
         chosen = offered if which == "all" else offered[_number(which) - 1 :][:1]
         if not chosen:
             raise UsageError(f"Nothing is offered as {which}.", "/rules adopt lists what is.")
@@ -227,7 +227,7 @@ class RulesFeature(Feature):
         ]
         data = [{"turn": one.turn, "line": one.line, **as_data(one.said)} for one in found]
         text = "\n".join(rows) or "Nothing in it would have been stopped."
-        return CommandPrinted(command="rules", text=text, data={"stopped": data})
+        return CommandPrinted(text=text, data={"stopped": data})
 
     def _report(self) -> CommandPrinted:
         """How often each rule spoke, in which sessions and after which compaction."""
@@ -251,7 +251,7 @@ class RulesFeature(Feature):
             for key, one, n in heard
         ]
         text = "\n".join(rows) or "No rule is set here."
-        return CommandPrinted(command="rules", text=text, data={"fired": data, "each": each})
+        return CommandPrinted(text=text, data={"fired": data, "each": each})
 
 
 def listed(rules: Sequence[StandingRule]) -> CommandPrinted:
@@ -261,7 +261,7 @@ def listed(rules: Sequence[StandingRule]) -> CommandPrinted:
         where = {"session": "this session", "project": one.folder}.get(one.scope, "everywhere")
         rows += [f"{one.number:>3}  {one.words}", f"     {where}; {_checked(one)}"]
     text = "\n".join(rows) or "No rule is set here. `/rules add TEXT` sets one."
-    return CommandPrinted(command="rules", text=text, data={"rules": [_data(one) for one in rules]})
+    return CommandPrinted(text=text, data={"rules": [_data(one) for one in rules]})
 
 
 def why(home: Places, number: int) -> CommandPrinted:
@@ -274,7 +274,7 @@ def why(home: Places, number: int) -> CommandPrinted:
         f"{rule.words}\nSet on {rule.since[:10]} in {rule.session}, line {rule.line}; "
         f"{_checked(rule)}{until}"
     )
-    return CommandPrinted(command="rules", text=text, data=_data(rule))
+    return CommandPrinted(text=text, data=_data(rule))
 
 
 def standing_in(home: Places, folder: Path, session: str) -> list[StandingRule]:

@@ -93,7 +93,6 @@ class SessionsFeature(Feature):
         head, report, ready = context.transcript.head, context.report(), self.session.ready()
         said = turns_in_words(ready.turns, ready.rewound, ready.before)
         yield CommandPrinted(
-            command="status",
             text="\n".join(
                 [
                     *headline(report),
@@ -139,7 +138,7 @@ class SessionsFeature(Feature):
         info = await self.session.switch_model(argument)
         yield ModelChanged(model=info.name, note=info.note)
         text = f"Now using {info.name}. {info.note}"
-        yield CommandPrinted(command="model", text=text, repeats=True)
+        yield CommandPrinted(text=text, repeats=True)
 
     @command("sessions")
     async def sessions(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -160,7 +159,7 @@ class SessionsFeature(Feature):
         text = (
             f"This session is called “{named}” now." if named else "The title is its first request."
         )
-        yield CommandPrinted(command="title", text=text)
+        yield CommandPrinted(text=text)
 
     @command("new", usage="[NAME]")
     async def new(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -196,7 +195,7 @@ class SessionsFeature(Feature):
             if not cached or not report.prompt.tokens
             else f"; {cached / report.prompt.tokens:.0%} of the last prompt came from the cache"
         )
-        yield CommandPrinted(command="cost", text=f"Cost so far: {known}{passed_on}{more}{share}.")
+        yield CommandPrinted(text=f"Cost so far: {known}{passed_on}{more}{share}.")
 
     def _every(self) -> Sequence[profile.ListedSession]:
         """All sessions but those of sub-agents, the one used last first."""

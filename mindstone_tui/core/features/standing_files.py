@@ -89,7 +89,7 @@ class StandingFeature(Feature):
                 count = plural(len(rules), "sentence")
                 how += f" {count} of it can be checked: /rules adopt lists them."
             text = f"{files}\n\nThis folder is {found.state}. {how}"
-        yield CommandPrinted(command="trust", text=text, ok=not unseen)
+        yield CommandPrinted(text=text, ok=not unseen)
 
     def _decide(self, found: ProjectInstructions, *, trusted: bool, why: str) -> None:
         """Let this folder's instruction files be read as they are now, or not."""

@@ -39,7 +39,7 @@ from mindstone_tui.core.memory import notes
 from mindstone_tui.core.memory.notes import CATEGORIES
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.rules.book import RuleBook
-from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
+from mindstone_tui.core.session.features import EndedTurn, Feature, Happening, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import standings_of
@@ -441,7 +441,7 @@ class TasksFeature(Feature):
         changes_window=True,
         words=("start", "done", "show"),
     )
-    async def task(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def task(self, argument: str) -> AsyncIterator[Happening]:
         """Begin a task, end it, or show where it stands.
 
         `/task start TITLE | when: CRITERION | rule: CONSTRAINT` states what counts as done and what
@@ -457,19 +457,16 @@ class TasksFeature(Feature):
             self.session.read_anew()
             assert isinstance(line.entry, TaskDone)
             text = "\n".join(filter(None, ["Done.", line.entry.summary]))
-            yield CommandPrinted(command="task", text=text)
+            yield CommandPrinted(text=text)
             memory = self.session.features.get(MemoryFeature)
-            for event in from_entry.announcements(*await memory.look_back()):
-                yield event
+            yield from_entry.announcements(*await memory.look_back())
             return
         elif verb == "start":
             raise WrongUse("A task needs a title.")
         elif verb not in ("", "show"):
             raise WrongUse(f"/task does not know `{argument}`.")
         standing = self.tasks.state().checkpoint
-        yield CommandPrinted(
-            command="task", text=resume.show(standing), data=msgspec.to_builtins(standing)
-        )
+        yield CommandPrinted(text=resume.show(standing), data=msgspec.to_builtins(standing))
 
     @command(
         "checkpoint",
@@ -478,7 +475,7 @@ class TasksFeature(Feature):
         words=("save", "show", "resume"),
         looks=("show",),
     )
-    async def checkpoint(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def checkpoint(self, argument: str) -> AsyncIterator[Happening]:
         """Save the task's state, show it, or go on from it.
 
         `resume` looks at paths, git and services first, then puts the checkpoint into the prompt,
@@ -487,26 +484,21 @@ class TasksFeature(Feature):
         match argument:
             case "" | "save":
                 line = self.tasks.save_checkpoint("asked")
-                for event in from_entry.announcements(line):
-                    yield event
+                yield from_entry.announcements(line)
                 text = f"Saved to {self.session.places.checkpoint}."
-                yield CommandPrinted(command="checkpoint", text=text, repeats=True)
+                yield CommandPrinted(text=text, repeats=True)
             case "show":
                 resumption = self.tasks.resume()
                 text = resumption.block
                 if ended := self.tasks.ended_since(resumption.checkpoint):
                     _, _, reached = text.partition("\n\n")
                     text = f"{ended} It reached this.\n\n{reached}"
-                yield CommandPrinted(
-                    command="checkpoint", text=text, data=msgspec.to_builtins(resumption)
-                )
+                yield CommandPrinted(text=text, data=msgspec.to_builtins(resumption))
             case "resume":
                 resumption, line = self.tasks.resume_into_prompt()
-                for event in from_entry.announcements(line):
-                    yield event
+                yield from_entry.announcements(line)
                 steps = "\n".join(f"{step.name}: {step.detail}" for step in resumption.steps)
                 yield CommandPrinted(
-                    command="checkpoint",
                     text=f"{steps}\nThis stands in the prompt from now on:\n\n{resumption.block}",
                     data=msgspec.to_builtins(resumption),
                 )
@@ -514,7 +506,7 @@ class TasksFeature(Feature):
                 raise WrongUse(f"/checkpoint does not know `{argument}`.")
 
     @command("notes", usage="[CATEGORY[!|!!] TEXT | gather]", words=(*CATEGORIES, "gather"))
-    async def notes(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def notes(self, argument: str) -> AsyncIterator[Happening]:
         """Show the notes of this task and what you had kept before it, or take one.
 
         `!` behind the category makes it important, `!!` critical. `gather` makes notes of what the
@@ -522,10 +514,8 @@ class TasksFeature(Feature):
         """
         memories = self.session.features.get(MemoryFeature).memories
         if argument == "gather":
-            for event in from_entry.announcements(
-                *await self.tasks.gather_notes(self.session.modes.means.summarizer)
-            ):
-                yield event
+            means = self.session.modes.means
+            yield from_entry.announcements(*await self.tasks.gather_notes(means.summarizer))
         elif argument:
             category, _, text = argument.partition(" ")
             importance = {"!": "high", "!!": "critical"}.get(
@@ -538,7 +528,6 @@ class TasksFeature(Feature):
             memories.take_note(category, text.strip(), importance or "normal", by="person")
         rows = [f"{note.category}: {note.text}" for note in memories.notes]
         yield CommandPrinted(
-            command="notes",
             text="\n".join(rows) or "There are no notes.",
             data={"notes": msgspec.to_builtins(memories.notes)},
         )

@@ -39,7 +39,7 @@ class ToolboxFeature(Feature):
         """List the tools and what their schemas cost; switch one, or accept changed ones."""
         if argument.startswith("accept "):
             for told in await self.session.tools.accept(argument.removeprefix("accept ").strip()):
-                yield CommandPrinted(command="tools", text=told, ok=False)
+                yield CommandPrinted(text=told, ok=False)
         elif argument:
             switch, _, name = argument.partition(" ")
             offer = self.session.tools.switch
@@ -52,7 +52,7 @@ class ToolboxFeature(Feature):
             f"{tool.risk:7} {tool.description.splitlines()[0][:44]}"
             for name, tool in sorted(self.session.tools.all.items())
         ]
-        yield CommandPrinted(command="tools", text="\n".join(rows) or "There are no tools.")
+        yield CommandPrinted(text="\n".join(rows) or "There are no tools.")
 
     @command("approve", usage="[MODE]", words=APPROVALS)
     async def approve(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -64,7 +64,7 @@ class ToolboxFeature(Feature):
             await self.context.permissions.switch(argument)
             # It counts at once, also in the running turn, so it goes on record where it does.
             self.context.window.record(CommandRun(command=f"/approve {argument}"))
-        yield CommandPrinted(command="approve", text=self.context.permissions.describe())
+        yield CommandPrinted(text=self.context.permissions.describe())
 
     @command("shell", usage="COMMAND")
     async def shell(self, argument: str) -> AsyncIterator[AnyEvent]:
@@ -74,4 +74,4 @@ class ToolboxFeature(Feature):
         self.context.window.record(CommandRun(command=f"{OWN_SHELL}{argument}"))
         result = await SHELL.run({"command": argument}, self.context.tool_context("shell"))
         clean = self.context.redactor.redact(inside(result.text)).text
-        yield CommandPrinted(command="shell", text=clean, ok=result.status == "ok")
+        yield CommandPrinted(text=clean, ok=result.status == "ok")

@@ -8,23 +8,23 @@ from typing import Final, Literal
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import ask_beside
-from mindstone_tui.core.agent.undo import FileKeeper
+from mindstone_tui.core.agent.undo import FileKeeper, PutBack
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import JobStarted
 from mindstone_tui.core.entries.store import OWN_SHELL, CommandRun
 from mindstone_tui.core.errors import UndoError
-from mindstone_tui.core.events import AnyEvent, AskedScope, CommandPrinted, ToolAsked
+from mindstone_tui.core.events import AskedScope, CommandPrinted, ToolAsked
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate_entry import turn_names
 from mindstone_tui.core.library.open_questions import check_was_there
 from mindstone_tui.core.paths import from_home
-from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.session.features import Feature, Happening, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, fresh_nonce, one_line, plural
 from mindstone_tui.core.tools.verdicts import judge
 from mindstone_tui.core.transcript.reader import rewinds_of
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, described, diff_of, summary
-from mindstone_tui.core.undo.restore import Conflict, Outlook
+from mindstone_tui.core.undo.restore import Outlook
 from mindstone_tui.core.undo.scan import Node
 from mindstone_tui.core.undo.steps import Direction, FileSteps, wanted
 
@@ -49,7 +49,7 @@ class UndoFeature(Feature):
         self.context.files.store.close()
 
     @command("undo", usage="[N] [--anyway | --rest]", changes_window=True, words=WAYS)
-    async def undo(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def undo(self, argument: str) -> AsyncIterator[Happening]:
         """Take back what the last turn that changed files did to them, or the last N such turns.
 
         Created, deleted, renamed and changed files come back byte for byte; the conversation stays
@@ -69,7 +69,7 @@ class UndoFeature(Feature):
             yield event
 
     @command("redo", usage="[--anyway | --rest]", changes_window=True, words=WAYS)
-    async def redo(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def redo(self, argument: str) -> AsyncIterator[Happening]:
         """Do again to files what the last `/undo` took back.
 
         It can be done until a tool changes a file again.
@@ -85,7 +85,7 @@ class UndoFeature(Feature):
             yield event
 
     @command("diff", usage="[turn N]")
-    async def diff(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def diff(self, argument: str) -> AsyncIterator[Happening]:
         """Show what a turn did to files; without a turn, the last that changed any."""
         number = re.fullmatch(r"(?:turn\s*)?(\d+)|", argument)
         if number is None:
@@ -104,10 +104,10 @@ class UndoFeature(Feature):
         if unsure := sorted(exact(path) for each in sets for path in each.unsure):
             heading += f" {_NOBODY_KNOWS.capitalize()}: {', '.join(unsure[:_MOST_SHOWN])}."
         clean = self.context.redactor.redact(f"{heading}\n{text}").text
-        yield CommandPrinted(command="diff", text=clean)
+        yield CommandPrinted(text=clean)
 
     @command("blame", usage="FILE")
-    async def blame(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def blame(self, argument: str) -> AsyncIterator[Happening]:
         """Show which turn made each line of a file, in any session.
 
         By the bytes that were kept around every call, never by a guess: `before` was there when a
@@ -127,7 +127,7 @@ class UndoFeature(Feature):
             )
 
         text = f"{place}\n{await asyncio.to_thread(told)}"
-        yield CommandPrinted(command="blame", text=self.context.redactor.redact(text).text)
+        yield CommandPrinted(text=self.context.redactor.redact(text).text)
 
 
 def check_nothing_since(context: TurnContext, kinds: Sequence[str], turn: int) -> None:
@@ -191,7 +191,7 @@ async def put_back(
     turns: tuple[int, ...],
     sets: Sequence[ChangeSet],
     way: Way,
-) -> AsyncIterator[AnyEvent]:
+) -> AsyncIterator[Happening]:
     """Put files back, after a look at every one of them; all or nothing unless told otherwise."""
     keeper, how = services.context.files, services.context.hand[0]
     agreed: list[Outlook] | None = None
@@ -204,9 +204,7 @@ async def put_back(
             way = "anyway"
             break
         # A question may stand for hours: what was agreed to is what is there afterwards as well.
-        sides = _three_sides(
-            keeper, conflicts, direction, [one for each in looks for one in each.ready]
-        )
+        sides = _three_sides(keeper, direction, looks)
         sides = services.context.redactor.redact(sides).text
         if not services.context.permissions.asks:
             raise UndoError(f"{sides}\nNothing was touched.", _how_to_go_on(direction))
@@ -223,9 +221,8 @@ async def put_back(
         done = await asyncio.to_thread(
             keeper.put_back, direction, turns, each.root, changes, left, how
         )
-        for event in announcements(done.line):
-            yield event
-        told.append(_told(direction, turns, done.changes, done.left, outlook))
+        yield announcements(done.line)
+        told.append(_told(direction, turns, done, outlook))
     if not found:
         # Written down as well, or the same turns would be taken back for ever.
         await asyncio.to_thread(
@@ -268,13 +265,8 @@ def _decided(outlook: Outlook, way: Way) -> tuple[tuple[PathChange, ...], tuple[
     return (*outlook.ready, *overwritten), tuple(left)
 
 
-def _told(
-    direction: Direction,
-    turns: tuple[int, ...],
-    changes: Sequence[PathChange],
-    left: Sequence[str],
-    outlook: Outlook,
-) -> str:
+def _told(direction: Direction, turns: tuple[int, ...], done: PutBack, outlook: Outlook) -> str:
+    changes, left = done.changes, done.left
     did = "Taken back" if direction == "undo" else "Done again"
     lines = [f"{did}: {turn_names(turns)}, {summary(changes)}."]
     lines += [f"  {described(each)}" for each in changes[:_MOST_SHOWN]]
@@ -282,10 +274,10 @@ def _told(
         lines.append(f"  … and {len(changes) - _MOST_SHOWN:,} more")
     if outlook.there:
         lines.append(f"{plural(len(outlook.there), 'file')} were like that already.")
-    done = {each.path for each in changes}
+    touched = {each.path for each in changes}
     for each in outlook.conflicts[:_MOST_SHOWN]:
         path, now = each.wanted.path, each.now
-        if path in done and now is not None and now.kind in ("file", "link"):
+        if path in touched and now is not None and now.kind in ("file", "link"):
             how = f"`mindstone files sha256:{now.digest[:12]}` prints it"
             whose = "What was in" if each.unsure else "Somebody else's"
             lines.append(f"{whose} {exact(path)} is kept: {how}.")
@@ -316,16 +308,13 @@ def _question(call: str, direction: Direction, sides: str, count: int) -> ToolAs
     )
 
 
-def _three_sides(
-    keeper: FileKeeper,
-    conflicts: Sequence[Conflict],
-    direction: Direction,
-    others: Sequence[PathChange],
-) -> str:
+def _three_sides(keeper: FileKeeper, direction: Direction, looks: Sequence[Outlook]) -> str:
     """Every file that is not as it was left: what would go first, then how it came to that.
 
     The others are named that would be put back with them.
     """
+    conflicts = [each for outlook in looks for each in outlook.conflicts]
+    others = [each for outlook in looks for each in outlook.ready]
     unsure = sum(each.unsure for each in conflicts)
     counted = ((len(conflicts) - unsure, "changed by somebody else since"), (unsure, _NOBODY_KNOWS))
     lines = [f"{plural(count, 'file')} {how}:" for count, how in counted if count]
@@ -414,7 +403,6 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
         because += " That turn was rewound since."
     shows = f"\n`/diff turn {origin.turn}` shows it." if origin else ""
     return CommandPrinted(
-        command="why",
         text=services.context.redactor.redact(
             f"{exact(path)}: {first}.{since}{because}{shows}"
         ).text,

@@ -16,7 +16,7 @@ from mindstone_tui.core.events.narrate import describe
 from mindstone_tui.core.events.narrate_entry import turn_names
 from mindstone_tui.core.features import undo
 from mindstone_tui.core.features.recall import why_recalled
-from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.session.features import Feature, Happening, WrongUse, command
 from mindstone_tui.core.session.questions import decisions_of
 from mindstone_tui.core.session.services import MODE_CHOICES, POLICY_CHOICES, SessionServices
 from mindstone_tui.core.text import exact, one_line
@@ -31,7 +31,7 @@ class WindowFeature(Feature):
     name = "the window"
 
     @command("context", usage="[list|detail]", words=("list", "detail"))
-    async def show_context(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def show_context(self, argument: str) -> AsyncIterator[Happening]:
         """Show what the model sees next, and what takes the room.
 
         In the app this opens the inspector; `list` and `detail` print.
@@ -44,10 +44,10 @@ class WindowFeature(Feature):
             yield ScreenAsked(screen="context", otherwise=listed)
             return
         text = report_text.context_detail(report) if argument == "detail" else listed
-        yield CommandPrinted(command="context", text=text)
+        yield CommandPrinted(text=text)
 
     @command("prune", usage="[N | N% | ID… | results]", changes_window=True, words=("results",))
-    async def prune(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def prune(self, argument: str) -> AsyncIterator[Happening]:
         """Let exchanges leave the window: N of them, down to N %, or the ones named.
 
         Each is indexed and read back first; `/restore` brings it back. `results` lets only older
@@ -68,35 +68,31 @@ class WindowFeature(Feature):
             lines = (await manual.prune(window, count=int(argument or 1))).lines
         else:
             lines = (await manual.prune(window, turns=_turns(self.session, argument))).lines
-        for event in _tell("prune", lines, nothing):
-            yield event
+        yield _tell(lines, nothing)
 
     @command("pin", usage="[ID | turn N]", changes_window=True)
-    async def pin(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def pin(self, argument: str) -> AsyncIterator[Happening]:
         """Keep an exchange in the window until it is unpinned; without an argument, the newest."""
         turn = self.session.refer(argument).turn if argument else self.context.transcript.last_turn
         lines = manual.pin(self.context.window, turn)
-        for event in _tell("pin", lines, f"Turn {turn} is pinned already."):
-            yield event
+        yield _tell(lines, f"Turn {turn} is pinned already.")
 
     @command("unpin", usage="ID | turn N", changes_window=True)
-    async def unpin(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def unpin(self, argument: str) -> AsyncIterator[Happening]:
         """Let a pinned exchange leave again."""
         if not argument:
             raise WrongUse("Which one? `/context` lists the pins.")
         turn = self.session.refer(argument).turn
-        for event in _tell("unpin", [manual.unpin(self.context.window, turn)], ""):
-            yield event
+        yield _tell([manual.unpin(self.context.window, turn)], "")
 
     @command("restore", usage="ID… | turn N…", changes_window=True)
-    async def restore(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def restore(self, argument: str) -> AsyncIterator[Happening]:
         """Bring exchanges back to their old place in the window."""
         if not argument:
             raise WrongUse("Which ones? The panel and `/why` name what left.")
         lines = manual.restore(self.context.window, _turns(self.session, argument))
         self.session.read_anew()
-        for event in _tell("restore", lines, "They are in the window already."):
-            yield event
+        yield _tell(lines, "They are in the window already.")
 
     @command(
         "rewind",
@@ -104,7 +100,7 @@ class WindowFeature(Feature):
         changes_window=True,
         words=("before", "--files"),
     )
-    async def rewind(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def rewind(self, argument: str) -> AsyncIterator[Happening]:
         """Go on from an earlier turn; what came later stays in history, out of the window.
 
         With `before`, from what stood before that turn. `--files` also takes back what later turns
@@ -132,8 +128,7 @@ class WindowFeature(Feature):
                 yield event
         rewound = await manual.rewind(self.context.window, turn, **self.context.by_hand())
         self.session.read_anew()
-        for event in _tell("rewind", [rewound], ""):
-            yield event
+        yield _tell([rewound], "")
         if sets and "--files" not in options:
             changes = [change for each in sets for change in each.changes]
             names = ", ".join(exact(path) for path in dict.fromkeys(one.path for one in changes))
@@ -141,10 +136,10 @@ class WindowFeature(Feature):
                 f"Files stay as {turn_names(turns)} left them: {one_line(names, 400)}. "
                 f"`/rewind turn {turn} --files` puts them back."
             )
-            yield CommandPrinted(command="rewind", text=text)
+            yield CommandPrinted(text=text)
 
     @command("why", usage="ID | turn N | PATH | recall", words=("recall",))
-    async def why(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def why(self, argument: str) -> AsyncIterator[Happening]:
         """Say why an entry is in the window or out of it, or which turn and call made a file so.
 
         What is no entry, turn or id is a path in the workspace. `recall` tells what was brought
@@ -181,27 +176,24 @@ class WindowFeature(Feature):
         decisions = head + "".join(f"\n  {each}" for each in decided)
         said = f"Turn {reason.turn}, line {reason.seq}: {reason.why}{standing}{score}{parts}{back}"
         yield CommandPrinted(
-            command="why",
             text=f"{said}{decisions}",
             data={**msgspec.to_builtins(reason), "standing": known, "decisions": decided},
         )
 
     @command("policy", usage="[NAME]", changes_window=True, words=POLICIES)
-    async def policy(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def policy(self, argument: str) -> AsyncIterator[Happening]:
         """List or set the order in which exchanges and tool results leave."""
         window = self.context.window
-        for event in _chosen("policy", argument, POLICY_CHOICES, window.policy, window.set_policy):
-            yield event
+        yield _chosen("policy", argument, POLICY_CHOICES, window.policy, window.set_policy)
 
     @command("mode", usage="[NAME]", changes_window=True, words=MODES)
-    async def mode(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def mode(self, argument: str) -> AsyncIterator[Happening]:
         """List or set how room is made: sliding_window, auto_compact or cascade."""
         window = self.context.window
-        for event in _chosen("mode", argument, MODE_CHOICES, window.mode, window.set_mode):
-            yield event
+        yield _chosen("mode", argument, MODE_CHOICES, window.mode, window.set_mode)
 
     @command("budget", usage="[TOKENS [SHARE]] [--json]", words=measure.COMPONENTS)
-    async def budget(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def budget(self, argument: str) -> AsyncIterator[Happening]:
         """Show the six shares of the window, how full each is and how fast it fills.
 
         With a number it says whether so many tokens more would fit, into the message history or the
@@ -213,7 +205,6 @@ class WindowFeature(Feature):
         else:
             report = self.context.report()
             told = CommandPrinted(
-                command="budget",
                 text=report_text.budget_text(report),
                 data=report_text.budget_data(report),
             )
@@ -235,10 +226,10 @@ def _chosen(
         raise WrongUse(f"There is no {name} {argument}; known: {', '.join(known)}.")
     if argument:
         changed = choose(argument)
-        return _tell(name, [changed] if changed else [], "That is set already.")
+        return _tell([changed] if changed else [], "That is set already.")
     rows = [f"{'*' if each == now else ' '} {each:15} {known[each]}" for each in known]
     text = "\n".join([*rows, f"* is in force; `/{name} NAME` changes it from here on."])
-    return [CommandPrinted(command=name, text=text, data={"now": now, "choices": dict(known)})]
+    return [CommandPrinted(text=text, data={"now": now, "choices": dict(known)})]
 
 
 def _admission(services: SessionServices, argument: str) -> CommandPrinted:
@@ -258,9 +249,7 @@ def _admission(services: SessionServices, argument: str) -> CommandPrinted:
         found.reason,
         found.warning,
     ]
-    return CommandPrinted(
-        command="budget", text=" ".join(filter(None, said)), data=msgspec.to_builtins(found)
-    )
+    return CommandPrinted(text=" ".join(filter(None, said)), data=msgspec.to_builtins(found))
 
 
 def _turns(services: SessionServices, argument: str) -> list[int]:
@@ -272,8 +261,8 @@ def _turns(services: SessionServices, argument: str) -> list[int]:
     return found
 
 
-def _tell(name: str, lines: Sequence[entries.Line], nothing: str) -> list[AnyEvent]:
+def _tell(lines: Sequence[entries.Line], nothing: str) -> list[AnyEvent]:
     """What a change led to, as events and as a sentence."""
     told = from_entry.announcements(*lines)
     text = "\n".join(f"{line.text}. {line.detail}".strip() for line in map(describe, told))
-    return [*told, CommandPrinted(command=name, text=text or nothing, repeats=bool(text))]
+    return [*told, CommandPrinted(text=text or nothing, repeats=bool(text))]

@@ -13,7 +13,7 @@ from mindstone_tui.core.context.report import ContextReport
 from mindstone_tui.core.entries import Line, Part, conversation, derived, window
 from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.text import one_line
-from mindstone_tui.core.values import shipped
+from mindstone_tui.core.values import alike, shipped
 
 
 class Gauge(Part):
@@ -128,17 +128,15 @@ def measure(sample: TurnSample, at: str = "") -> Snapshot:
     usable, prompt = max(sample.usable, 1), max(sample.prompt_tokens, 1)
     shortened = sample.shortened_before > 0
     ratio = sample.shortened_before / max(sample.shortened_after, 1) if shortened else None
-    measured = window.HealthMeasured(
+    measured = alike(
+        window.HealthMeasured,
+        sample,
         utilization=round(sample.prompt_tokens / usable, 4),
         eviction_rate=float(sample.evicted),
         compression_ratio=None if ratio is None else round(ratio, 4),
         burn_rate=float(sample.added_tokens),
-        fidelity=sample.fidelity,
         tool_bloat=round(sample.tool_tokens / prompt, 4),
-        index_lag=sample.index_lag,
         protected=round(sample.protected_tokens / usable, 4),
-        window=sample.window,
-        growth=sample.growth,
     )
     return Snapshot(turn=sample.turn, measured=measured, sample=sample, at=at)
 

@@ -15,8 +15,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_as
-from mindstone_tui.core.disk import read_regular
+from mindstone_tui.core.disk import read_stored
 from mindstone_tui.core.language.lists import lists_in
 
 _FOREIGN: Final = frozenset({".git", "node_modules"})
@@ -131,11 +130,8 @@ def days_kept(environ: Mapping[str, str], program: str) -> int:
     if program != "claude-code":
         return 0
     claude = environ.get("CLAUDE_CONFIG_DIR") or Path(environ.get("HOME") or "~") / ".claude"
-    try:
-        told = read_as(read_regular(Path(claude) / "settings.json"), _ClaudeSettings)
-    except (OSError, msgspec.MsgspecError):
-        return CLEANED_AFTER
-    return told.cleanup
+    told = read_stored(Path(claude) / "settings.json", _ClaudeSettings)
+    return told.cleanup if told else CLEANED_AFTER
 
 
 SOON: Final = 7

@@ -14,6 +14,8 @@ from typing import IO, Any, Final
 import msgspec
 
 from mindstone_tui.core import bounded_json, disk, errors
+from mindstone_tui.core.bounded_json import mapping as mapping
+from mindstone_tui.core.bounded_json import sequence as sequence
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.transcript.encode import timestamp
 
@@ -119,16 +121,6 @@ def text(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST_ID:
         return str(value)
     return ""
-
-
-def mapping(value: object) -> Fields:
-    """An object, or an empty one where the value is none."""
-    return value if isinstance(value, dict) else {}
-
-
-def sequence(value: object) -> list[Any]:
-    """An array, or an empty one where the value is none."""
-    return value if isinstance(value, list) else []
 
 
 def as_json(value: object) -> str:

@@ -7,7 +7,7 @@ without its end; the next import of the same file finds it open and goes on insi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -28,6 +28,7 @@ from mindstone_tui.core.entries.store import Imported, SessionDescribed
 from mindstone_tui.core.interchange import pictures, steps
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Said
 from mindstone_tui.core.transcript import Transcript, blackened_in, encode, reader
+from mindstone_tui.core.values import alike
 
 Message = UserMessage | AssistantMessage | AssistantPartial | ToolReturned
 """What an import brings; everything else around it is bookkeeping."""
@@ -251,6 +252,9 @@ class Writer(msgspec.Struct, dict=True, eq=False):
                     self.blackened[line.seq] = count
 
 
+_OF_AN_IMPORT: Final = (Imported, SessionDescribed, TurnStarted, TurnEnded)
+
+
 class ImportedBefore:
     """What earlier imports left in the transcript."""
 
@@ -275,15 +279,11 @@ class ImportedBefore:
     def learn(self, transcript: Transcript) -> None:
         """Take in the lines that are new since the last time."""
         with transcript.history() as history:
-            self._learn(
-                history.whole(line)
-                for line in history.read(self.learned + 1)
-                if isinstance(line, Line)
-                and (
-                    line.channel == IMPORTED
-                    or isinstance(line.entry, Imported | SessionDescribed | TurnStarted | TurnEnded)
-                )
-            )
+            for line in history.read(self.learned + 1):
+                if isinstance(line, Line) and (
+                    line.channel == IMPORTED or isinstance(line.entry, _OF_AN_IMPORT)
+                ):
+                    self._learn(history.whole(line))
         self.learned = transcript.head.seq
 
     def close(self) -> None:
@@ -297,33 +297,32 @@ class ImportedBefore:
         """Whether a message was written together with a call."""
         return _hash(f"{message}\x00{steps.short_id(call)}", 0) in self._asked
 
-    def _learn(self, lines: Iterable[Line]) -> None:
-        for line in lines:
-            match line.entry:
-                case TurnStarted() | TurnEnded() if line.channel != IMPORTED:
-                    self.close()  # somebody went on here, and ended what was open
-                case TurnStarted():
-                    self.close()
-                    self.open_turn = line.turn
-                    self.nothing_said = True
-                case TurnEnded():
-                    self.close()
-                case Imported():
-                    self.unrecorded = 0
-                case SessionDescribed() as described:
-                    self.described = described
-                case UserMessage() | AssistantPartial() as message:
-                    self._remember(message, line.ts)
-                case AssistantMessage() as message:
-                    self._remember(message, line.ts)
-                    for call in message.calls if message.source_id else ():
-                        self._asked.add(_hash(f"{message.source_id}\x00{call.id}", 0))
-                    self.pending |= {call.id: call.name for call in message.calls}
-                case ToolCalled(call=call):
-                    self.called.add(call)
-                case ToolReturned() as message:
-                    self._remember(message, line.ts)
-                    self.pending.pop(message.call, None)
+    def _learn(self, line: Line) -> None:
+        match line.entry:
+            case TurnStarted() | TurnEnded() if line.channel != IMPORTED:
+                self.close()  # somebody went on here, and ended what was open
+            case TurnStarted():
+                self.close()
+                self.open_turn = line.turn
+                self.nothing_said = True
+            case TurnEnded():
+                self.close()
+            case Imported():
+                self.unrecorded = 0
+            case SessionDescribed() as described:
+                self.described = described
+            case UserMessage() | AssistantPartial() as message:
+                self._remember(message, line.ts)
+            case AssistantMessage() as message:
+                self._remember(message, line.ts)
+                for call in message.calls if message.source_id else ():
+                    self._asked.add(_hash(f"{message.source_id}\x00{call.id}", 0))
+                self.pending |= {call.id: call.name for call in message.calls}
+            case ToolCalled(call=call):
+                self.called.add(call)
+            case ToolReturned() as message:
+                self._remember(message, line.ts)
+                self.pending.pop(message.call, None)
 
     def _remember(self, message: Message, ts: str) -> None:
         """Take in a message, whose own file may or may not have said when it was."""
@@ -339,15 +338,8 @@ def _message_of(said: Said) -> UserMessage | AssistantMessage | AssistantPartial
         return UserMessage(text=said.text, name=said.name, source_id=said.id)
     if said.cut_off and not said.calls:
         return AssistantPartial(text=said.text, model=said.model, source_id=said.id)
-    return AssistantMessage(
-        text=said.text,
-        model=said.model,
-        calls=said.calls,
-        thinking=_bounded(said.thinking),
-        finish=said.finish,
-        name=said.name,
-        source_id=said.id,
-    )
+    thinking = _bounded(said.thinking)
+    return alike(AssistantMessage, said, thinking=thinking, source_id=said.id)
 
 
 def _bounded(thinking: tuple[Thinking, ...]) -> tuple[Thinking, ...]:

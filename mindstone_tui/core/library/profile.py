@@ -27,6 +27,7 @@ from mindstone_tui.core.entries.window import InstructionsChanged, PromptPlanned
 from mindstone_tui.core.providers.catalogue import PriceBook
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import directory, reader
+from mindstone_tui.core.values import alike
 
 ROLES: Final = ("user", "assistant", "tool")
 EXAMPLE: Final = "program:codex project:api since:2026-11-01"
@@ -358,20 +359,15 @@ def _described(
     fields = {**msgspec.structs.asdict(summary), "title": title}
     if profile.is_fork:  # its numbers go on from its parent's
         fields["turns"] = whole.turns
-    return ListedSession(
+    return alike(
+        ListedSession,
+        profile,
         **fields,
-        program=profile.program,
-        folder=profile.folder,
-        project=profile.project,
-        branch=profile.branch,
         models=tuple(whole.models),
         rewound=len(whole.rewound),
-        began=profile.began,
         used=_last_used(profile, summary),
         tokens=sum(known) if known else None,
         cost=usage.cost,
-        started_by=profile.started_by,
-        conversation=profile.conversation,
     )
 
 

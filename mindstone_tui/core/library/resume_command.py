@@ -11,7 +11,7 @@ import msgspec
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.library.profile import OWN, ListedSession
-from mindstone_tui.core.values import shipped
+from mindstone_tui.core.values import alike, shipped
 
 _ID: Final = "{id}"
 _NAMES: Final = r"[0-9A-Za-z][0-9A-Za-z._:-]{0,199}"
@@ -54,12 +54,10 @@ def resume_command(session: ListedSession, which: Callable[[str], str | None]) -
             f"Go on with it here: mindstone chat --session {session.session}",
         )
     command = tuple(name if word == _ID else word for word in words)
-    return ResumeCommand(
-        session=session.session,
-        program=session.program,
-        conversation=session.conversation,
+    return alike(
+        ResumeCommand,
+        session,
         command=command,
-        folder=session.folder,
         folder_exists=bool(session.folder) and Path(session.folder).is_dir(),
         installed=which(command[0]) is not None,
     )

@@ -29,6 +29,7 @@ from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.text import as_written, shortened, unfenced, without_reminders
 from mindstone_tui.core.transcript.reader import rewinds_of
+from mindstone_tui.core.values import alike
 
 _AROUND: Final = 80
 _FILTERED: Final = 8
@@ -121,15 +122,13 @@ def _scored(
         speaker, text = said
         score, word = _score(text, phrase, words)
         if score > 0:
-            yield SessionHit(
+            yield alike(
+                SessionHit,
+                line,
                 session=session,
-                turn=line.turn,
-                seq=line.seq,
                 score=score,
                 excerpt=excerpt(text, word),
-                ts=line.ts,
                 speaker=speaker,
-                kind=line.kind,
                 by="reading",
                 imported=provenance.UNKNOWN if provenance.is_imported(line) else None,
             )
@@ -388,15 +387,12 @@ def _takes(wanted: profiles.SessionFilter, hit: Hit) -> bool:
 
 
 def _as_hit(session: str, hit: Hit) -> SessionHit:
-    return SessionHit(
+    return alike(
+        SessionHit,
+        hit.passage,
         session=session,
-        turn=hit.passage.turn,
-        seq=hit.passage.seq,
         score=hit.score,
         excerpt=shortened(unfenced(without_reminders(hit.text)), EXCERPT),
-        ts=hit.passage.ts,
-        speaker=hit.passage.speaker,
-        kind=hit.passage.kind,
         says=hit.parts.get("words", 0.0) > 0,
         imported=provenance.UNKNOWN if hit.passage.imported else None,
         superseded_by=hit.superseded_by,

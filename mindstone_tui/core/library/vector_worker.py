@@ -140,19 +140,14 @@ def _last_said(session: SessionPlaces) -> str:
     profile = stored_profile(session)
     if profile is not None and profile.program != OWN:  # its file is as old as the import
         return profile.ended
-    try:
-        return timestamp(datetime.fromtimestamp(session.transcript.stat().st_mtime, UTC))
-    except OSError:
-        return ""
+    found = disk.status_of(session.transcript)
+    return timestamp(datetime.fromtimestamp(found.st_mtime, UTC)) if found else ""
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
     """Which file stands at a path; None for none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+    found = disk.status_of(path)
+    return (found.st_dev, found.st_ino) if found else None
 
 
 def main() -> None:

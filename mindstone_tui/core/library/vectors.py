@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import apsw
 import msgspec
 
-from mindstone_tui.core import bounded_json, disk, entries, errors
+from mindstone_tui.core import disk, entries, errors
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.library import agent_files, lease
 from mindstone_tui.core.paths import Places, SessionPlaces
@@ -87,10 +87,7 @@ def progress_of(home: Places) -> VectorProgress:
                 return VectorProgress()
     except errors.PlaceError:
         return VectorProgress()
-    try:
-        told = bounded_json.read_as(disk.read_regular(progress_file(home)), VectorProgress)
-    except (OSError, msgspec.MsgspecError):
-        return VectorProgress(running=True)
+    told = disk.read_stored(progress_file(home), VectorProgress) or VectorProgress()
     return msgspec.structs.replace(told, running=True)
 
 

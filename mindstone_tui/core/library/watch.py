@@ -23,7 +23,7 @@ import msgspec
 
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.diagnostics import note, record
-from mindstone_tui.core.disk import REAL, ensure_folder, read_stored, replace_file
+from mindstone_tui.core.disk import REAL, ensure_folder, read_stored, replace_file, status_of
 from mindstone_tui.core.entries import IMPORTED
 from mindstone_tui.core.errors import MindstoneError, NotASession
 from mindstone_tui.core.interchange import attach, discover, import_session
@@ -510,11 +510,8 @@ def _stored(home: Places) -> WatchState:
 
 
 def _stat(file: Path) -> SeenFile | None:
-    try:
-        about = file.stat()
-    except OSError:
-        return None
-    return SeenFile(about.st_ino, about.st_size, about.st_mtime_ns, closed=False)
+    about = status_of(file)
+    return about and SeenFile(about.st_ino, about.st_size, about.st_mtime_ns, closed=False)
 
 
 def _same(one: SeenFile, other: SeenFile) -> bool:

@@ -213,12 +213,28 @@ def propose(
             f"A memory of {len(draft.text)} characters is too long.",
             f"Say it in at most {LONGEST_TEXT}, or keep it in a file of the project.",
         )
+    if draft.kind not in files.KINDS:
+        raise ContinuityError(
+            f"There is no kind of memory {draft.kind!r}.", f"Choose from {', '.join(files.KINDS)}."
+        )
     kept = files.read_shelf(places).kept
     known = {one.file: one for one in kept} | {one.memory.name.casefold(): one for one in kept}
     earlier = known.get(draft.file or draft.name.strip().casefold())
     taken = frozenset(path.name for path in places.memory.glob("*.md"))
     file = earlier.file if earlier else files.file_name(draft.kind, draft.name, taken)
-    memory = _memory(draft, sources, session, created, earlier.memory if earlier else None)
+    blank = files.Memory(name="", kind=draft.kind, body="", created=created)
+    before = earlier.memory if earlier else blank
+    here = before.sources if before.session == session else ()
+    memory = msgspec.structs.replace(
+        before,
+        name=" ".join(for_terminal(draft.name).split()),
+        kind=draft.kind,
+        body=for_terminal(draft.text).strip(),
+        sources=tuple(dict.fromkeys((*here, *sources))),
+        session=session,
+        # What was said of the old words.
+        **dict.fromkeys(("description", "invariant", "doubted"), ""),
+    )
     after = files.render(memory)
     warnings = cautions(after, redactor)
     if redactor is not None:
@@ -258,31 +274,6 @@ def propose_text(
         why="; ".join(filter(None, [why, f"CAUTION: holds {', '.join(found)}" if found else ""])),
     )
     return Proposal(entry=entry, diff=diff(entry), cautions=found)
-
-
-def _memory(
-    draft: ProposalDraft,
-    sources: Sequence[int],
-    session: str,
-    created: str,
-    earlier: files.Memory | None,
-) -> files.Memory:
-    if draft.kind not in files.KINDS:
-        raise ContinuityError(
-            f"There is no kind of memory {draft.kind!r}.", f"Choose from {', '.join(files.KINDS)}."
-        )
-    known = earlier or files.Memory(name="", kind=draft.kind, body="", created=created)
-    here = known.sources if known.session == session else ()
-    return msgspec.structs.replace(
-        known,
-        name=" ".join(for_terminal(draft.name).split()),
-        kind=draft.kind,
-        body=for_terminal(draft.text).strip(),
-        sources=tuple(dict.fromkeys((*here, *sources))),
-        session=session,
-        # What was said of the old words.
-        **dict.fromkeys(("description", "invariant", "doubted"), ""),
-    )
 
 
 def diff(entry: MemoryProposed) -> str:

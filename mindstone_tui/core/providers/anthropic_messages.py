@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from mindstone_tui.core import bounded_json, entries
+from mindstone_tui.core.bounded_json import mapping, words_in
 from mindstone_tui.core.providers import base, dialect, http, litellm, tool_names
 from mindstone_tui.core.providers.address import Address
 
@@ -148,20 +149,20 @@ class MessagesInterpreter(dialect.Interpreter):
         """What an event adds."""
         match event.get("type"):
             case "message_start":
-                message = dialect.fields_of(event.get("message"))
+                message = mapping(event.get("message"))
                 self._count(message.get("usage"))
                 yield dialect.chunk_of(model=message.get("model"))
             case "content_block_start":
-                yield from self._opened(
-                    event.get("index"), dialect.fields_of(event.get("content_block"))
-                )
+                yield from self._opened(event.get("index"), mapping(event.get("content_block")))
             case "content_block_delta":
-                yield from self._grown(event.get("index"), dialect.fields_of(event.get("delta")))
+                yield from self._grown(event.get("index"), mapping(event.get("delta")))
             case "content_block_stop":
-                yield from self._closed(event.get("index"))
+                if whole := self._inputs.pop(event.get("index"), None):
+                    arguments = dialect.json_text(whole)
+                    yield dialect.call_fragment(event.get("index"), arguments=arguments)
             case "message_delta":
                 self._count(event.get("usage"))
-                reason = dialect.words_of(dialect.fields_of(event.get("delta")).get("stop_reason"))
+                reason = words_in(mapping(event.get("delta")).get("stop_reason"))
                 self.complete = self.complete or bool(reason)
                 yield dialect.chunk_of(finish=_FINISH.get(reason, reason), usage=self._counted())
             case "message_stop":
@@ -170,37 +171,25 @@ class MessagesInterpreter(dialect.Interpreter):
     def _opened(self, index: object, block: Mapping[str, Any]) -> Iterator[dialect.Chunk]:
         match block.get("type"):
             case "text":
-                yield dialect.chunk_of({"content": dialect.words_of(block.get("text"))})
-            case "thinking":
-                yield _thought(block)
-            case "redacted_thinking":
+                yield dialect.chunk_of({"content": block.get("text")})
+            case "thinking" | "redacted_thinking":
                 yield dialect.chunk_of({"thinking_blocks": [dict(block)]})
             case "tool_use":
-                self._inputs[index] = dialect.fields_of(block.get("input"))
-                yield dialect.call_fragment(
-                    dialect.place_of(index),
-                    call_id=dialect.words_of(block.get("id")),
-                    name=dialect.words_of(block.get("name")),
-                )
+                self._inputs[index] = mapping(block.get("input"))
+                yield dialect.call_fragment(index, call_id=block.get("id"), name=block.get("name"))
 
     def _grown(self, index: object, delta: Mapping[str, Any]) -> Iterator[dialect.Chunk]:
         match delta.get("type"):
             case "text_delta":
-                yield dialect.chunk_of({"content": dialect.words_of(delta.get("text"))})
+                yield dialect.chunk_of({"content": delta.get("text")})
             case "thinking_delta" | "signature_delta":
-                yield _thought(delta)
+                yield dialect.chunk_of({"thinking_blocks": [dict(delta)]})
             case "input_json_delta":
                 self._inputs.pop(index, None)
-                yield dialect.call_fragment(
-                    dialect.place_of(index), arguments=dialect.words_of(delta.get("partial_json"))
-                )
-
-    def _closed(self, index: object) -> Iterator[dialect.Chunk]:
-        if whole := self._inputs.pop(index, None):
-            yield dialect.call_fragment(dialect.place_of(index), arguments=dialect.json_text(whole))
+                yield dialect.call_fragment(index, arguments=delta.get("partial_json"))
 
     def _count(self, usage: object) -> None:
-        counted = {name: it for name, it in dialect.fields_of(usage).items() if _is_count(it)}
+        counted = {name: it for name, it in mapping(usage).items() if _is_count(it)}
         self._usage.update(counted)
 
     def _counted(self) -> dict[str, int]:
@@ -208,14 +197,6 @@ class MessagesInterpreter(dialect.Interpreter):
         prompt = sum(self._usage.get(name, 0) for name in _COUNTED)
         known = "input_tokens" in self._usage
         return {**self._usage, "prompt_tokens": prompt} if known else self._usage
-
-
-def _thought(block: Mapping[str, Any]) -> dialect.Chunk:
-    thought, signature = (
-        dialect.words_of(block.get("thinking")),
-        dialect.words_of(block.get("signature")),
-    )
-    return dialect.chunk_of({"thinking_blocks": [{"thinking": thought, "signature": signature}]})
 
 
 def _is_count(value: object) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_object
+from mindstone_tui.core.bounded_json import mapping, read_object, words_in
 from mindstone_tui.core.entries import Message, Part, Request
 from mindstone_tui.core.providers import base, errors, http
 from mindstone_tui.core.providers.address import Address
@@ -45,10 +45,12 @@ def chunk_of(delta: Mapping[str, Any] | None = None, *, finish: str = "", **fiel
     return {"choices": [{"delta": delta or {}, "finish_reason": finish or None}], **fields}
 
 
-def call_fragment(index: int, *, call_id: str = "", name: str = "", arguments: str = "") -> Chunk:
-    """A chunk with a piece of a tool call."""
-    function = {"name": name, "arguments": arguments}
-    return chunk_of({"tool_calls": [{"index": index, "id": call_id, "function": function}]})
+def call_fragment(
+    index: object, *, call_id: object = "", name: object = "", arguments: object = ""
+) -> Chunk:
+    """A chunk with a piece of a tool call; one whose place is no number belongs to the first."""
+    place, function = index if isinstance(index, int) else 0, {"name": name, "arguments": arguments}
+    return chunk_of({"tool_calls": [{"index": place, "id": call_id, "function": function}]})
 
 
 def encoded(body: Mapping[str, Any]) -> bytes:
@@ -87,8 +89,7 @@ def tool_wishes(request: Request, options: base.Options) -> dict[str, Any]:
 
 def schema_of(output_format: Mapping[str, Any]) -> dict[str, Any]:
     """The schema that an answer must have; empty when any JSON will do, or any text."""
-    schema = fields_of(output_format.get("json_schema")).get("schema")
-    return schema if isinstance(schema, dict) else {}
+    return mapping(mapping(output_format.get("json_schema")).get("schema"))
 
 
 def json_text(value: object) -> str:
@@ -126,8 +127,7 @@ def text_of(message: Message) -> str:
 def image_of(part: Mapping[str, Any]) -> str:
     """The address of a picture, usually one that holds its bytes; empty when a part is none."""
     image = part.get("image_url")
-    url = image.get("url", "") if isinstance(image, Mapping) else image
-    return url if isinstance(url, str) else ""
+    return words_in(image.get("url") if isinstance(image, Mapping) else image)
 
 
 def inline_image(url: str) -> tuple[str, str] | None:
@@ -160,7 +160,7 @@ def failure_in(event: Event) -> errors.Failure | None:
     if not (told := event.get("error")) and event.get("type") == "error":
         told = event
     if not told and event.get("type") == "response.failed":
-        told = fields_of(event.get("response")).get("error") or "it failed"
+        told = mapping(event.get("response")).get("error") or "it failed"
     if not told:
         return None
     words = errors.Words(told)
@@ -170,25 +170,3 @@ def failure_in(event: Event) -> errors.Failure | None:
         causes=words.codes[: errors.LONGEST_WORDS],
         status=words.status,
     )
-
-
-def items_of(value: object) -> Iterator[Mapping[str, Any]]:
-    """The objects in a list; nothing when it is no list."""
-    for item in value if isinstance(value, list) else ():
-        if isinstance(item, Mapping):
-            yield item
-
-
-def fields_of(value: object) -> Mapping[str, Any]:
-    """An object; empty when it is none."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def words_of(value: object) -> str:
-    """A text; empty when it is none."""
-    return value if isinstance(value, str) else ""
-
-
-def place_of(value: object) -> int:
-    """A place in a list; the first when it is no number."""
-    return value if isinstance(value, int) else 0

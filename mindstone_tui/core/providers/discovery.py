@@ -14,6 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from mindstone_tui.core import bounded_json, entries
+from mindstone_tui.core.bounded_json import objects_in
 
 PATIENCE: Final = 0.5
 _WHOLE: Final = 1.5
@@ -123,11 +124,11 @@ def _ollama(root: str, patience: float) -> list[FoundModel] | None:
         return None
     windows = {
         str(each.get("name")): _whole(each.get("context_length"))
-        for each in _objects(_get(root, "/api/ps", patience) or {}, "models")
+        for each in objects_in((_get(root, "/api/ps", patience) or {}).get("models"))
     }
     return [
         FoundModel(name=f"ollama/{name}", window=windows.get(name), loaded=name in windows)
-        for each in _objects(listed, "models")
+        for each in objects_in(listed.get("models"))
         if (name := str(each.get("name", "")))
     ]
 
@@ -138,7 +139,7 @@ def _compatible(kind: str, root: str, patience: float) -> list[FoundModel] | Non
     detailed = _get(root, "/api/v0/models", patience) if kind == "lm_studio" else None
     loaded = {
         str(each.get("id")): _whole(each.get("loaded_context_length"))
-        for each in _objects(detailed or {}, "data")
+        for each in objects_in((detailed or {}).get("data"))
         if each.get("state") == "loaded"
     }
     served = None if kind == "lm_studio" else _served_window(root, patience)
@@ -148,15 +149,15 @@ def _compatible(kind: str, root: str, patience: float) -> list[FoundModel] | Non
             window=loaded.get(name) or _whole(each.get("max_model_len")) or served,
             loaded=name in loaded or kind == "openai",
         )
-        for each in _objects(listed, "data")
+        for each in objects_in(listed.get("data"))
         if (name := str(each.get("id", "")))
     ]
 
 
 def _served_window(root: str, patience: float) -> int | None:
     """llama.cpp tells the window it runs with among its properties."""
-    settings = (_get(root, "/props", patience) or {}).get("default_generation_settings")
-    return _whole(settings.get("n_ctx")) if isinstance(settings, Mapping) else None
+    props = _get(root, "/props", patience) or {}
+    return _whole(bounded_json.mapping(props.get("default_generation_settings")).get("n_ctx"))
 
 
 def _get(root: str, path: str, patience: float) -> dict[str, Any] | None:
@@ -190,11 +191,6 @@ def _hang_up(line: socket.socket) -> None:
     """End a conversation with a server that sends a byte now and then, and so is never late."""
     with contextlib.suppress(OSError):
         line.shutdown(socket.SHUT_RDWR)
-
-
-def _objects(body: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    items = body.get(name)
-    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
 def _whole(value: object) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mindstone_tui.core import bounded_json, entries
+from mindstone_tui.core.bounded_json import mapping, objects_in, words_in
 from mindstone_tui.core.providers import base, dialect
 from mindstone_tui.core.providers.address import Address
 from mindstone_tui.core.providers.http import HttpCall, JsonLines
@@ -79,32 +80,30 @@ class OllamaInterpreter(dialect.Interpreter):
         if not isinstance(message, Mapping):
             return
         self.complete = self.over = self.complete or done
-        said, thought = self._thoughts.parted(dialect.words_of(message.get("content")), last=done)
-        thought = dialect.words_of(message.get("thinking")) + thought
+        said, thought = self._thoughts.parted(words_in(message.get("content")), last=done)
+        thought = words_in(message.get("thinking")) + thought
         yield dialect.chunk_of(
             {"content": said, "reasoning_content": thought}, model=event.get("model")
         )
-        yield from map(self._asked, dialect.items_of(message.get("tool_calls")))
+        yield from map(self._asked, objects_in(message.get("tool_calls")))
         if done:
             usage = {
                 "prompt_tokens": event.get("prompt_eval_count"),
                 "completion_tokens": event.get("eval_count"),
             }
-            finish = dialect.words_of(event.get("done_reason")) or "stop"
+            finish = words_in(event.get("done_reason")) or "stop"
             yield dialect.chunk_of(finish=finish, usage=usage, model=event.get("model"))
 
     def _asked(self, asked: Mapping[str, Any]) -> dialect.Chunk:
         """A call comes whole; each has a number of its own, whatever the server counts."""
-        given = dialect.fields_of(asked.get("function"))
+        given = mapping(asked.get("function"))
         arguments = given.get("arguments")
         self._calls += 1
         return dialect.call_fragment(
             self._calls - 1,
-            call_id=dialect.words_of(asked.get("id")),
-            name=dialect.words_of(given.get("name")),
-            arguments=dialect.words_of(arguments)
-            if isinstance(arguments, str)
-            else dialect.json_text(arguments),
+            call_id=asked.get("id"),
+            name=given.get("name"),
+            arguments=arguments if isinstance(arguments, str) else dialect.json_text(arguments),
         )
 
 

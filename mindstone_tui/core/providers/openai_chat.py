@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mindstone_tui.core import entries, patterns
+from mindstone_tui.core.bounded_json import mapping, objects_in, words_in
 from mindstone_tui.core.providers import base, catalogue, dialect, http, litellm, tool_names
 from mindstone_tui.core.providers.address import KNOWN, Address, KnownProvider
 
@@ -106,8 +107,8 @@ class ChatInterpreter(dialect.Interpreter):
         """The chunk, with its content as text and its usage where usage belongs."""
         if "choices" not in event and "usage" not in event:
             return
-        choices = list(dialect.items_of(event.get("choices")))[:1]
-        self.complete |= any(dialect.words_of(c.get("finish_reason")) for c in choices)
+        choices = objects_in(event.get("choices"))[:1]
+        self.complete |= any(words_in(c.get("finish_reason")) for c in choices)
         yield {
             "model": event.get("model"),
             "usage": _usage(event),
@@ -120,14 +121,12 @@ def _delta(delta: object) -> object:
     if not isinstance(delta, Mapping) or not isinstance(delta.get("content"), list):
         return delta
     said, thought = "", ""
-    for part in dialect.items_of(delta["content"]):
+    for part in objects_in(delta["content"]):
         if part.get("type") == "thinking":
             inner = part.get("thinking")
-            thought += dialect.words_of(inner) + "".join(
-                dialect.words_of(p.get("text")) for p in dialect.items_of(inner)
-            )
+            thought += words_in(inner) + "".join(words_in(p.get("text")) for p in objects_in(inner))
         else:
-            said += dialect.words_of(part.get("text"))
+            said += words_in(part.get("text"))
     return {**delta, "content": said, "reasoning_content": thought}
 
 
@@ -135,8 +134,8 @@ def _usage(event: dialect.Event) -> object:
     """What was counted; where thoughts are counted apart from the answer, they are added to it."""
     usage = event.get("usage")
     if not isinstance(usage, Mapping):
-        return dialect.fields_of(event.get("x_groq")).get("usage")
-    thought = dialect.fields_of(usage.get("completion_tokens_details")).get("reasoning_tokens")
+        return mapping(event.get("x_groq")).get("usage")
+    thought = mapping(usage.get("completion_tokens_details")).get("reasoning_tokens")
     completion, prompt = usage.get("completion_tokens"), usage.get("prompt_tokens")
     if not (isinstance(thought, int) and isinstance(completion, int) and isinstance(prompt, int)):
         return usage

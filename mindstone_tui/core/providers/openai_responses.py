@@ -7,6 +7,7 @@ request carries all that it needs.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from mindstone_tui.core.bounded_json import mapping, objects_in, words_in
 from mindstone_tui.core.entries import Message, Request, ToolSchema
 from mindstone_tui.core.providers import base, dialect, http, litellm, openai_chat, tool_names
 from mindstone_tui.core.providers.address import Address
@@ -57,7 +58,7 @@ def _form(output_format: Mapping[str, Any]) -> dict[str, Any] | None:
     """The form of the answer: what chat completions nest stands flat here."""
     if not output_format:
         return None
-    flat = dialect.fields_of(output_format.get("json_schema"))
+    flat = mapping(output_format.get("json_schema"))
     return {"format": {"type": output_format.get("type"), **flat}}
 
 
@@ -108,15 +109,14 @@ class ResponsesInterpreter(dialect.Interpreter):
 
     def chunks(self, event: dialect.Event) -> Iterator[dialect.Chunk]:
         """What an event adds."""
-        kind, place = dialect.words_of(event.get("type")), event.get("output_index")
-        delta = dialect.words_of(event.get("delta"))
+        kind, place, delta = event.get("type"), event.get("output_index"), event.get("delta")
         if kind in _TEXT:
             yield self._heard(place, dialect.chunk_of({"content": delta}))
         elif kind in _THOUGHT:
             yield self._heard(place, dialect.chunk_of({"reasoning_content": delta}))
         elif kind == "response.function_call_arguments.delta":
             self._spoken.add((place, "arguments"))
-            yield dialect.call_fragment(dialect.place_of(place), arguments=delta)
+            yield dialect.call_fragment(place, arguments=delta)
         elif kind == "response.output_item.added":
             yield from self._opened(place, event.get("item"))
         elif kind == "response.output_item.done":
@@ -132,14 +132,8 @@ class ResponsesInterpreter(dialect.Interpreter):
 
     def _opened(self, place: object, item: object) -> Iterator[dialect.Chunk]:
         if isinstance(item, Mapping) and item.get("type") == "function_call":
-            yield self._heard(
-                place,
-                dialect.call_fragment(
-                    dialect.place_of(place),
-                    call_id=dialect.words_of(item.get("call_id")),
-                    name=dialect.words_of(item.get("name")),
-                ),
-            )
+            own, name = item.get("call_id"), item.get("name")
+            yield self._heard(place, dialect.call_fragment(place, call_id=own, name=name))
 
     def _closed(self, place: object, item: object) -> Iterator[dialect.Chunk]:
         """Some servers send an item only when it is whole."""
@@ -150,25 +144,23 @@ class ResponsesInterpreter(dialect.Interpreter):
                 yield from self._opened(place, item)
             if (place, "arguments") not in self._spoken:
                 self._spoken.add((place, "arguments"))
-                yield dialect.call_fragment(
-                    dialect.place_of(place), arguments=dialect.words_of(item.get("arguments"))
-                )
+                yield dialect.call_fragment(place, arguments=item.get("arguments"))
             return
         if place in self._spoken:
             return
         text = "".join(
-            dialect.words_of(part.get("text")) or dialect.words_of(part.get("refusal"))
-            for part in dialect.items_of(item.get("content") or item.get("summary"))
+            words_in(part.get("text")) or words_in(part.get("refusal"))
+            for part in objects_in(item.get("content") or item.get("summary"))
         )
         name = "reasoning_content" if item.get("type") == "reasoning" else "content"
         if text:
             yield self._heard(place, dialect.chunk_of({name: text}))
 
     def _ended(self, response: object) -> Iterator[dialect.Chunk]:
-        said = dialect.fields_of(response)
-        for place, item in enumerate(dialect.items_of(said.get("output"))):
+        said = mapping(response)
+        for place, item in enumerate(objects_in(said.get("output"))):
             yield from self._closed(place, item)
-        reason = dialect.words_of(dialect.fields_of(said.get("incomplete_details")).get("reason"))
+        reason = words_in(mapping(said.get("incomplete_details")).get("reason"))
         self.complete = self.over = True
         finish = {"": "stop", "max_output_tokens": "length"}.get(reason, reason)
         yield dialect.chunk_of(finish=finish, usage=said.get("usage"), model=said.get("model"))

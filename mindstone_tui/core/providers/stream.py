@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mindstone_tui.core import bounded_json, entries, errors, values
+from mindstone_tui.core.bounded_json import words_in
 from mindstone_tui.core.providers.base import CallDelta, Delta, TextPart, ThinkingPart
 from mindstone_tui.core.providers.tool_names import plain_id, valid_name
 
@@ -76,13 +77,13 @@ class Translator:
         for choice in _items(field(chunk, "choices"))[:1]:
             delta = field(choice, "delta")
             yield from self._think(delta)
-            if text := self._text.add(_text(field(delta, "content"))):
+            if text := self._text.add(words_in(field(delta, "content"))):
                 yield TextPart(text=self._sized(text))
             for fragment in _items(field(delta, "tool_calls")):
                 if (call := self._calls.add(fragment)) is not None:
                     self._sized(call.arguments)
                     yield call
-            if reason := _text(field(choice, "finish_reason")):
+            if reason := words_in(field(choice, "finish_reason")):
                 self.reason = _REASONS.get(reason.lower(), "stop")
 
     def end(self) -> Iterator[Delta]:
@@ -99,20 +100,24 @@ class Translator:
 
     def _note(self, chunk: object) -> None:
         served = field(field(chunk, "_hidden_params"), "provider_response_model")
-        self.model = _text(served) or self.model or _text(field(chunk, "model"))
+        self.model = words_in(served) or self.model or words_in(field(chunk, "model"))
         if (usage := field(chunk, "usage")) is not None and usage_of(usage) != entries.Usage():
             self.usage = usage_of(usage)
 
     def _think(self, delta: object) -> Iterator[Delta]:
         """Blocks where there are some: the plain field then only repeats their text."""
         if not (blocks := _items(field(delta, "thinking_blocks"))):
-            plain = _text(field(delta, "reasoning_content")) or _text(field(delta, "reasoning"))
+            plain = words_in(field(delta, "reasoning_content")) or words_in(
+                field(delta, "reasoning")
+            )
             if text := self._thought.add(plain):
                 yield ThinkingPart(text=self._sized(text))
         for block in blocks:
-            signature = _text(field(block, "signature"))
-            text = self._thought.add(self._new_thought(_text(field(block, "thinking")), signature))
-            redacted = _text(field(block, "data"))
+            signature = words_in(field(block, "signature"))
+            text = self._thought.add(
+                self._new_thought(words_in(field(block, "thinking")), signature)
+            )
+            redacted = words_in(field(block, "data"))
             if text or signature or redacted:
                 self._sized(text)
                 yield ThinkingPart(text=text, signature=signature, redacted=redacted)
@@ -170,8 +175,8 @@ class _Calls:
 
     def add(self, fragment: object) -> CallDelta | None:
         """A fragment under our own index; None when it says nothing."""
-        call_id, function = _text(field(fragment, "id")), field(fragment, "function")
-        name, arguments = _text(field(function, "name")), _text(field(function, "arguments"))
+        call_id, function = words_in(field(fragment, "id")), field(fragment, "function")
+        name, arguments = words_in(field(function, "name")), words_in(field(function, "arguments"))
         number = field(fragment, "index")
         if not (call_id or name or arguments):
             return None
@@ -238,7 +243,3 @@ class _Call:
 
 def _items(value: object) -> list[object]:
     return list(value) if isinstance(value, list | tuple) else []
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -13,7 +13,7 @@ from mindstone_tui.core.recall import index, speak
 from mindstone_tui.core.recall.passages import Passage, passages_of, spoken_date
 from mindstone_tui.core.recall.ranking import Hit, mark_corrected
 from mindstone_tui.core.text import as_data, one_line
-from mindstone_tui.core.values import shared
+from mindstone_tui.core.values import alike, shared
 
 Counter = Callable[[str], int]
 OriginOf = Callable[[str, int], provenance.ImportSource]
@@ -259,13 +259,9 @@ def room_in(vacancy: Vacancy, nonce: str) -> int:
 def _recalled(chosen: Injected) -> RecalledPassage:
     """A chosen hit as the transcript remembers it."""
     passage = chosen.hit.passage
-    return RecalledPassage(
-        session=passage.session,
-        entry=passage.entry,
-        seq=passage.seq,
-        turn=passage.turn,
-        ts=passage.ts,
-        speaker=passage.speaker,
+    return alike(
+        RecalledPassage,
+        passage,
         score=round(chosen.hit.score, 4),
         tokens=chosen.tokens,
         text=chosen.hit.text,

@@ -7,6 +7,7 @@ explained why. The probes are deterministic; a model, where one is given, is ask
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
@@ -28,6 +29,7 @@ from mindstone_tui.core.providers import base, registry
 from mindstone_tui.core.recall.inject import Vacancy
 from mindstone_tui.core.replay import rehearsal, what_if
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.values import alike
 
 Where = Literal["window", "summary", "recall"]
 
@@ -57,7 +59,6 @@ def standing(held: rehearsal.Rehearsal) -> tuple[AnswerPiece, ...]:
             tool=isinstance(item.line.entry, conversation.ToolReturned),
         )
         for item in fold.placed(model=fold.model or rehearsal.UNNAMED, turn=fold.turn)
-        if item.line is not None
     ]
     return (*pieces, *(piece for text in fold.derived.values() for piece in _derived(text)))
 
@@ -200,45 +201,37 @@ async def compare(
     comparing: Comparing,
 ) -> Comparison:
     """Rehearse the session in each mode and put every probe to what is left of it."""
-    done = [await _in_mode(mode, source, own, probes, comparing) for mode, own in settings.items()]
+    tell, done = comparing.progress, []
+    for mode, own in settings.items():
+        options = msgspec.structs.replace(
+            comparing.options,
+            fixed=frozenset({"context.mode"}),
+            counting=True,
+            progress=None if tell is None else partial(tell, mode),
+        )
+        held = await rehearsal.rehearse(source, own, options)
+        room = int((own.context.window or ASSUMED_WINDOW) * own.budget.memory_injection / 100)
+        count, here = options.counters(options.model).text, standing(held)
+        answers = tuple(
+            answer(probe, here, brought_back(held, probe.question, room, count)) for probe in probes
+        )
+        judged = await _judge(comparing.judge, held, here) if comparing.judge is not None else None
+        held.recollection.close()
+        done.append(
+            Compared(
+                mode=mode,
+                measures=_measures(answers),
+                outcome=what_if.outcome_of(mode, held, comparing.price_of),
+                answers=answers,
+                judged=judged,
+            )
+        )
     return Comparison(
         session=str(source.places.key),
         window=next(iter(settings.values())).context.window or ASSUMED_WINDOW,
         probes=len(probes),
         vectors=comparing.options.embedder is not None,
         modes=tuple(done),
-    )
-
-
-async def _in_mode(
-    mode: str,
-    source: History,
-    settings: Settings,
-    probes: Sequence[ComparisonProbe],
-    how: Comparing,
-) -> Compared:
-    tell = how.progress
-    options = msgspec.structs.replace(
-        how.options,
-        fixed=frozenset({"context.mode"}),
-        counting=True,
-        progress=None if tell is None else lambda at, of: tell(mode, at, of),
-    )
-    held = await rehearsal.rehearse(source, settings, options)
-    room = int((settings.context.window or ASSUMED_WINDOW) * settings.budget.memory_injection / 100)
-    count = options.counters(options.model).text
-    here = standing(held)
-    answers = tuple(
-        answer(probe, here, brought_back(held, probe.question, room, count)) for probe in probes
-    )
-    judged = await _judge(how.judge, held, here) if how.judge is not None else None
-    held.recollection.close()
-    return Compared(
-        mode=mode,
-        measures=_measures(answers),
-        outcome=what_if.outcome_of(mode, held, how.price_of),
-        answers=answers,
-        judged=judged,
     )
 
 
@@ -312,13 +305,7 @@ def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[Co
         if isinstance(line, Line) and (name := getattr(line.entry, "source_id", ""))
     }
     return tuple(
-        ComparisonProbe(
-            family=one.family,
-            question=one.question,
-            expects=one.expects,
-            outdated=one.outdated,
-            turns=frozenset(turns[name] for name in one.sources if name in turns),
-        )
+        alike(ComparisonProbe, one, turns=frozenset(map(turns.get, one.sources)) - {None})
         for one in probes
     )
 
@@ -360,13 +347,9 @@ def asking(model: str, settings: ModelSettings, home: Places, environ: Mapping[s
         )
         taken[purpose] += 1
         gathering = Gathering(0, 0)
-        reason = ""
         async for delta in provider.stream(Request(model=model, messages=tuple(messages)), options):
-            if isinstance(delta, base.Finished):
-                reason = delta.reason
-            elif not isinstance(delta, base.Retrying):
-                gathering.take(delta)
-        if reason == "length":
+            gathering.take(delta)
+        if gathering.finished.reason == "length":
             raise ProviderNonsense("The answer was cut off by its length.", "Ask for less.")
         return gathering.text
 

@@ -180,9 +180,7 @@ class DraftReader:
 
     def news(self) -> events.AnswerDrafted | None:
         """More of the answer; None when there is nothing to tell."""
-        try:
-            found = self._path.stat()
-        except OSError:
+        if (found := disk.status_of(self._path)) is None:
             return None
         stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
         if stamp == self._stamp or (draft := read_draft(self._path)) is None:

@@ -65,7 +65,9 @@ class EndedTurn(msgspec.Struct, frozen=True):
     answer: str
 
 
-Handler = Callable[[Any, str], AsyncIterator[AnyEvent | Say]]
+Happening = AnyEvent | Sequence[AnyEvent] | Say
+"""What a command gives: an event, all that tell of one thing, or a message to send."""
+Handler = Callable[[Any, str], AsyncIterator[Happening]]
 """A method of a feature: what was typed behind the command's name in, events out."""
 
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
 
@@ -26,8 +26,6 @@ from mindstone_tui.core.session.options import ForeignExchange
 if TYPE_CHECKING:
     from mindstone_tui.core.session.services import SessionServices
 
-_STEPS_OUT: Final = 4
-"""Steps of the loop from a session's stream to a client's socket."""
 _REMEMBERED: Final = 1_000
 """Announcements of new lines for which it is known when they were made."""
 
@@ -281,11 +279,6 @@ class Outbox:
         for said in waiting.take_back(self._context.steering):
             self.withdrawn(said.queued, said.text)
 
-    async def let_out(self) -> None:
-        """Give a program its answer, which is on disk, before the disk is waited for once more."""
-        for _ in range(_STEPS_OUT):
-            await asyncio.sleep(0)
-
     async def close(self) -> None:
         """Let the hooks end that were told of alerts."""
         await self._alert_hooks.close()
@@ -299,15 +292,17 @@ async def run_command(asked: AskedCommand, context: TurnContext, emit: Emit) -> 
     context.hand = (asked.how or typed, asked.seen)  # read before it waits for anything
     context.read_through = asked.at
     try:
-        async for event in asked.command.handler(asked.feature, asked.argument):
-            if isinstance(event, Say):
-                return event
-            if isinstance(event, events.CommandPrinted):
-                event = msgspec.structs.replace(event, typed=asked.line)
-                text.append(event.text)
-                if not event.ok:
-                    failure = errors.MindstoneError("")
-            emit(event)
+        async for given in asked.command.handler(asked.feature, asked.argument):
+            if isinstance(given, Say):
+                return given
+            for event in given if isinstance(given, Sequence) else (given,):
+                if isinstance(event, events.CommandPrinted):
+                    text.append(event.text)
+                    failure = failure if event.ok else errors.MindstoneError("")
+                    name = event.command or asked.command.name
+                    emit(msgspec.structs.replace(event, command=name, typed=asked.line))
+                else:
+                    emit(event)
         if asked.changes_window and context.reports:
             emit(events.ContextReported(report=context.report()))
     except asyncio.CancelledError as cancelled:

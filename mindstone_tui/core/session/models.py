@@ -16,26 +16,6 @@ from mindstone_tui.core.providers import base, guide, registry
 from mindstone_tui.core.session.recover import position_in, positions_in
 
 
-class _Reply:
-    """What came back so far, and how often it was tried."""
-
-    def __init__(self, turn: int) -> None:
-        self.gathering = Gathering(turn, 0)
-        self.finished: base.Finished | None = None
-        self.retries = 0
-        self.began = time.monotonic()
-
-    async def take_in(self, stream: base.Streamed) -> None:
-        """Hear the reply to its end."""
-        async for delta in stream:
-            if isinstance(delta, base.Retrying):
-                self.retries += 1
-            elif isinstance(delta, base.Finished):
-                self.finished = delta
-            else:
-                self.gathering.take(delta)
-
-
 class SideCalls(msgspec.Struct, eq=False):
     """Asks one model, and remembers how many scripted replies each purpose took."""
 
@@ -58,19 +38,20 @@ class SideCalls(msgspec.Struct, eq=False):
             ),
             turn,
         )
-        reply = _Reply(turn)
+        reply = Gathering(turn, 0)
         position = self._positions.get(purpose, 0)
         try:
-            await reply.take_in(self._provider.stream(request, self._options(purpose, position)))
+            async for delta in self._provider.stream(request, self._options(purpose, position)):
+                reply.take(delta)
         except errors.ProviderError as error:
             self._positions[purpose] = position + reply.retries + 1
             self._context.window.record(self._failed(purpose, reply, error), turn)
             raise
         self._positions[purpose] = position + reply.retries + 1
         self._context.window.record(self._reported(purpose, request, reply), turn)
-        if reply.finished is not None and reply.finished.reason == "length":
+        if reply.finished.reason == "length":
             raise errors.ProviderNonsense("The answer was cut off by its length.", "Ask for less.")
-        return reply.gathering.text
+        return reply.text
 
     def _options(self, purpose: str, position: int) -> base.Options:
         models = self._context.settings.models
@@ -82,7 +63,7 @@ class SideCalls(msgspec.Struct, eq=False):
             position=position,
         )
 
-    def _failed(self, purpose: str, reply: _Reply, error: errors.ProviderError) -> ModelFailed:
+    def _failed(self, purpose: str, reply: Gathering, error: errors.ProviderError) -> ModelFailed:
         return ModelFailed(
             call=0,
             model=self._model,
@@ -93,28 +74,23 @@ class SideCalls(msgspec.Struct, eq=False):
             purpose=purpose,
         )
 
-    def _reported(self, purpose: str, request: Request, reply: _Reply) -> UsageReported:
-        finished = reply.finished
+    def _reported(self, purpose: str, request: Request, reply: Gathering) -> UsageReported:
         return UsageReported(
             call=0,
             model=self._model,
-            usage=self._usage(finished, request, reply.gathering.text),
-            by="provider" if finished and finished.usage.prompt is not None else "us",
+            usage=self._usage(reply.finished.usage, request, reply.text),
+            by="us" if reply.finished.usage.prompt is None else "provider",
             elapsed=round(time.monotonic() - reply.began, 3),
             retries=reply.retries,
             position=self._positions[purpose],
             purpose=purpose,
         )
 
-    def _usage(self, finished: base.Finished | None, request: Request, text: str) -> Usage:
-        if finished is not None and finished.usage.prompt is not None:
-            return finished.usage
+    def _usage(self, told: Usage, request: Request, text: str) -> Usage:
+        if told.prompt is not None:
+            return told
         asked = sum(self._context.count(str(each.get("content", ""))) for each in request.messages)
-        return Usage(
-            prompt=asked,
-            completion=self._context.count(text),
-            cost=finished.usage.cost if finished else None,
-        )
+        return Usage(prompt=asked, completion=self._context.count(text), cost=told.cost)
 
 
 class Models(msgspec.Struct, frozen=True):

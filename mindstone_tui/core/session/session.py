@@ -441,6 +441,14 @@ class Session:
         """One turn under the lease; the stream hears how it ended; False if the disk refused it."""
         turn, ended = 0, False
 
+        def tell(event: events.AnyEvent) -> None:
+            nonlocal turn, ended
+            if isinstance(event, events.TurnStarted):
+                turn = self._turn = event.turn
+                self._out.begin(said.text)
+            ended = isinstance(event, events.TurnEnded)
+            self._pass_on(event)
+
         def fail(ending: conversation.TurnEnding, why: str, remedy: str = "") -> None:
             if not ended and self._wanted != _TAKEN_BACK:
                 self._emit(events.TurnEnded(turn=turn, ending=ending, why=why, remedy=remedy))
@@ -459,17 +467,9 @@ class Session:
             origin = "queued" if said.queued else "message"
             beside = () if said.matched is None else (said.matched,)
             if said.again and (left := recover.open_turn(self._context, self.services.history)):
-                happens = go_on(self._context, left, None, beside)
+                await go_on(self._context, left, None, tell, beside)
             else:
-                happens = take_turn(self._context, said.message, origin, beside)
-            async for event in happens:
-                if isinstance(event, events.TurnStarted):
-                    turn = self._turn = event.turn
-                    self._out.begin(said.text)
-                ended = isinstance(event, events.TurnEnded)
-                self._pass_on(event)
-                if isinstance(event, events.UsageReported) and not self._context.reports:
-                    await self._out.let_out()
+                await take_turn(self._context, said.message, tell, origin, beside)
         except asyncio.CancelledError as cancelled:
             if not turn and self._closing and not said.queued:
                 self._out.queue(said)
@@ -516,8 +516,7 @@ class Session:
         self._others.running.clear()
         self._turn = found[1].line.turn
         try:
-            async for event in go_on(self._context, *found):
-                self._pass_on(event)
+            await go_on(self._context, *found, self._pass_on)
         finally:
             self._turn_is_over()
         return not self._closing

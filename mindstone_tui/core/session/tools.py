@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import bounded_json, disk, errors
+from mindstone_tui.core import disk, errors
 from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.entries.window import Section
 from mindstone_tui.core.tools.base import Tool
@@ -91,10 +91,7 @@ class Servers:
         return tools, told
 
     def _read(self) -> Pins:
-        try:
-            return bounded_json.read_as(disk.read_regular(self._pins_file), Pins)
-        except (OSError, msgspec.DecodeError):
-            return {}
+        return disk.read_stored(self._pins_file, Pins) or {}
 
     def _write(self, pins: Pins) -> None:
         if self._servers:

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_as
-from mindstone_tui.core.disk import read_regular, replace_file
+from mindstone_tui.core.disk import read_stored, replace_file
 from mindstone_tui.core.entries import Message, ToolSchema
 from mindstone_tui.core.errors import EntryNotSaved, PlaceError
 from mindstone_tui.core.lockdown import litellm_folder
@@ -467,12 +466,8 @@ class Calibration:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._ratios: dict[str, list[float]] = {}
-        if path is not None:
-            try:
-                self._ratios = read_as(read_regular(path), _File).ratios
-            except (OSError, msgspec.DecodeError):
-                self._ratios = {}
+        kept = read_stored(path, _File) if path is not None else None
+        self._ratios = kept.ratios if kept is not None else {}
 
     def factor(self, model: str) -> float | None:
         """The learned correction, or None before the first report."""

@@ -13,7 +13,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from mindstone_tui.core.bounded_json import read_as
+from mindstone_tui.core.bounded_json import mapping, objects_in, read_as, sequence
 from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tools import base, shell
 
@@ -85,7 +85,7 @@ def read_hooks(data: bytes, source: Literal["user", "project"], where: str) -> F
         told = read_as(data, object)
     except msgspec.DecodeError as error:
         return (), (f"{where} is not JSON: {error}.",)
-    events = told.get("hooks") if isinstance(told, dict) else None
+    events = mapping(told).get("hooks")
     if not isinstance(events, dict):
         return (), (f'{where} has no "hooks" object.',)
     hooks: list[Hook] = []
@@ -94,7 +94,7 @@ def read_hooks(data: bytes, source: Literal["user", "project"], where: str) -> F
         if (event := next((known for known in EVENTS if known == name), None)) is None:
             problems.append(f"{where}: there is no event {one_line(str(name), 60)}.")
             continue
-        for matcher in matchers if isinstance(matchers, list) else ():
+        for matcher in sequence(matchers):
             if not (found := _of_matcher(matcher, event, source)):
                 problems.append(f"{where}: a matcher of {event} has no command.")
             hooks += found
@@ -106,20 +106,17 @@ def read_hooks(data: bytes, source: Literal["user", "project"], where: str) -> F
 def _of_matcher(
     matcher: object, event: HookEvent, source: Literal["user", "project"]
 ) -> list[Hook]:
-    if not isinstance(matcher, Mapping):
-        return []
-    listed = matcher.get("hooks")
+    fields = mapping(matcher)
     return [
         Hook(
             event=event,
             command=each["command"],
             source=source,
-            matcher=str(matcher.get("matcher") or ""),
+            matcher=str(fields.get("matcher") or ""),
             seconds=_seconds(each.get("timeout")),
         )
-        for each in (listed if isinstance(listed, list) else ())
-        if isinstance(each, Mapping)
-        and each.get("type", "command") == "command"
+        for each in objects_in(fields.get("hooks"))
+        if each.get("type", "command") == "command"
         and isinstance(each.get("command"), str)
         and each["command"].strip()
         and "\0" not in each["command"]

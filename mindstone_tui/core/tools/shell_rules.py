@@ -228,7 +228,10 @@ def covers(
         stricter = tuple(rule for rule in about if rule.verdict != "allow")
         return stricter[:1] if verdict == "ask" else ()
     judged = {part.words: part for part in preview.parts}
-    found = [_first(candidates, each, verdict, judged.get(each)) for each in commands]
+    found = [
+        next((rule for rule in candidates if _covers(rule, each, judged.get(each))), None)
+        for each in commands
+    ]
     if verdict == "allow":
         return tuple(rule for rule in found if rule) if all(found) else ()
     return tuple(rule for rule in found if rule)
@@ -286,21 +289,11 @@ def _prefix(command: tuple[str, ...]) -> tuple[str, ...] | None:
     return command[:2] if len(command) > 1 and command[1] in actions else None
 
 
-def _first(
-    candidates: tuple[Rule, ...],
-    command: tuple[str, ...],
-    verdict: Verdict,
-    part: CommandPart | None,
-) -> Rule | None:
-    for rule in candidates:
-        if not rule.matches(command):
-            continue
-        # Where nothing follows its words, it covers nothing that it does not say.
-        widened = verdict == "allow" and rule.open_ended and rule.words != command
-        if widened and (_may_run_more(command) or _beyond(part)):
-            continue
-        return rule
-    return None
+def _covers(rule: Rule, command: tuple[str, ...], part: CommandPart | None) -> bool:
+    # Where nothing follows its words, it covers nothing that it does not say.
+    widened = rule.verdict == "allow" and rule.open_ended and rule.words != command
+    beyond = widened and (_may_run_more(command) or _beyond(part))
+    return rule.matches(command) and not beyond
 
 
 def _beyond(part: CommandPart | None) -> bool:

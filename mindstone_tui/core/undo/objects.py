@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core import errors, patterns
-from mindstone_tui.core.disk import REAL, Disk, ensure_folder, place_error, replace_with
+from mindstone_tui.core.disk import REAL, Disk, ensure_folder, place_error, replace_with, status_of
 
 _PLACE: Final = struct.Struct(">32sQQ")
 """Hash, offset, size."""
@@ -251,7 +251,5 @@ def _write(disk: Disk, fd: int, data: bytes) -> None:
 
 
 def _size_of(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+    found = status_of(path)
+    return found.st_size if found else 0

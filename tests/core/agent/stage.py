@@ -158,7 +158,9 @@ def context_of(
 
 async def heard(context: TurnContext, text: str) -> list[events.AnyEvent]:
     """Every event of one turn."""
-    return [event async for event in take_turn(context, UserMessage(text=text))]
+    told: list[events.AnyEvent] = []
+    await take_turn(context, UserMessage(text=text), told.append)
+    return told
 
 
 def window_in(

@@ -39,14 +39,20 @@ def test_results_that_take_turns_are_a_circle_too() -> None:
 
 async def test_a_question_is_open_before_it_is_asked_and_the_answer_decides(home: Path) -> None:
     context = context_of(window_in(home), Replies(), tool("write", "write"))
-    for allowed, status in ((False, "refused"), (True, "ok")):
-        ended = []
-        async for event in use_tools(context, 1, (call("write"),), LoopWatch()):
+    ended: list[str] = []
+    answers = iter((False, True))
+
+    def tell(*told: events.AnyEvent) -> None:
+        for event in told:
             if isinstance(event, events.ToolAsked):
-                assert context.questions.answer(event.call, events.Answer(allowed=allowed))
+                answer = events.Answer(allowed=next(answers))
+                assert context.questions.answer(event.call, answer)
             if isinstance(event, events.ToolEnded):
                 ended.append(event.status)
-        assert ended == [status]
+
+    for _ in range(2):
+        await use_tools(context, 1, (call("write"),), LoopWatch(), tell)
+    assert ended == ["refused", "ok"]
     assert not context.questions.answer("c-write", events.Answer(allowed=True))
     found = kinds(context)
     assert (found.count("tool_called"), found.count("tool_refused")) == (2, 1)
@@ -60,7 +66,9 @@ async def test_a_bug_in_a_tool_is_a_result_and_is_reported(home: Path) -> None:
     bugs: list[BaseException] = []
     broken = msgspec.structs.replace(tool(), run=fail)
     context = context_of(window_in(home), Replies(), broken, bugs=bugs)
-    told = [event async for event in use_tools(context, 1, (call("look"),), LoopWatch())]
+    told: list[events.AnyEvent] = []
+    watch = LoopWatch()
+    await use_tools(context, 1, (call("look"),), watch, lambda *some: told.extend(some))
     assert isinstance(told[-1], events.ToolEnded)
     assert told[-1].status == "error"
     assert [type(bug) for bug in bugs] == [KeyError]

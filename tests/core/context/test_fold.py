@@ -432,7 +432,7 @@ def test_stand_ins_are_sent_in_the_place_of_words_and_tell_so() -> None:
     cut = film.add(MessageCut(target=asked, text="short", tokens_before=9, tokens_after=1))
     assert film.texts()[-1] == "short"
     assert asked in film.fold.shown, "it is what is asked"
-    placed = {one.line.seq: one for one in film.fold.placed(model="m", turn=2) if one.line}
+    placed = {one.line.seq: one for one in film.fold.placed(model="m", turn=2)}
     assert placed[asked].key == (asked, cut, False)
     assert placed[second].key == (second, None, False)
     assert (placed[asked].text, placed[second].text) == ("short", None)
@@ -466,7 +466,7 @@ def test_thinking_is_sent_within_its_turn_and_to_its_own_model() -> None:
 
     def thinks(model: str, turn: int) -> list[int]:
         placed = film.fold.placed(model=model, turn=turn)
-        return [one.line.seq for one in placed if one.thinking and one.line]
+        return [one.line.seq for one in placed if one.thinking]
 
     assert thinks("m", 1) == [seq]
     assert thinks("m", 2) == thinks("other", 1) == []

@@ -632,8 +632,6 @@ def test_what_is_left_of_a_former_task_is_not_counted_twice(home: Path) -> None:
     call, _ = now(stage)
     units = prune.units_of(stage.window, call, stage.window.measure(call), now(stage)[1])
     rest = [unit for unit in units if unit.turn == 1]
-    pruned = finish(
-        prune.prune_ranked(stage.window, call, stage.window.measure(call), rest, 0, "manual")
-    )
+    pruned = finish(prune.prune_ranked(stage.window, call, rest, 0, "manual"))
     assert [one.turn for one in pruned.left] == [1]
     assert stage.window.fold.state.outside == outside

@@ -125,6 +125,11 @@ class Sample(msgspec.Struct, frozen=True):
     elements: tuple[Fields, ...] = ()
     """The first objects of the array that the file is."""
 
+    @property
+    def first(self) -> Fields:
+        """The first object; empty where there is none."""
+        return next(iter(self.objects), {})
+
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
     """One program's way to keep a session."""

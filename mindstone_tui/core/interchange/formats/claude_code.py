@@ -12,8 +12,6 @@ from typing import Any
 
 import msgspec
 
-from mindstone_tui.core.patterns import pattern_of
-
 from ..pictures import pictures_in
 from ..read_bytes import count, decode_object, lines, mapping, moment, open_file, sequence, text
 from . import parts
@@ -36,22 +34,13 @@ from .sources import newest_with, records_of
 _LEFT_OUT = Aside(what="command of the program")
 _READABLE = ("title", "url", "text", "stdout", "stderr", "error_code")
 """Fields with words in what tools at the provider give back."""
-_TAG = pattern_of(r"<(command-name|command-args|bash-input|bash-stdout|bash-stderr)>")
+_TAGS = ("command-name", "command-args", "bash-input", "bash-stdout", "bash-stderr")
 _OUTPUTS = ("<local-command-", "Caveat: ")
 
 
 def _tags(said: str) -> dict[str, str]:
-    """What stands in each tag; the end of one that nothing closes is looked for once."""
-    tags: dict[str, str] = {}
-    unclosed, done = set[str](), 0
-    for found in _TAG.finditer(said):
-        if found.start() < done or found[1] in unclosed:
-            continue
-        if (end := said.find(f"</{found[1]}>", found.end())) < 0:
-            unclosed.add(found[1])
-            continue
-        tags[found[1]], done = said[found.end() : end], end
-    return tags
+    """What stands in each tag."""
+    return dict(parts.cut_tags(said, _TAGS)[1])
 
 
 class Commands(msgspec.Struct, eq=False):

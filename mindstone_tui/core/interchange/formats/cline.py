@@ -30,7 +30,7 @@ from .parts import (
     unknown,
     used,
 )
-from .sources import array_of, document, document_of, sound
+from .sources import array_of, beside, document_of, sound
 
 _LISTS: Final = lists_in(Path(__file__).with_name("cline.txt"))
 _NAMES: Final = frozenset(" ".join(_LISTS["tools"]).split())
@@ -176,9 +176,7 @@ def _is_shown(path: Path) -> bool:
 
 def _item(path: Path) -> Records:
     """Where the task took place and whose it is, from the file that newer versions keep of it."""
-    if not path.is_file():
-        return
-    if not isinstance((found := document(path)), Broken):
+    if found := beside(path):
         yield About(
             folder=text(found.get("workspace")) or text(found.get("cwdOnTaskInitialization")),
             parent=text(found.get("parentTaskId")),
@@ -234,8 +232,7 @@ def _history(path: Path, watched: _Watched) -> Records:
             case _ if pieces is None:
                 yield Broken(line=number, why="the content is neither text nor a list of blocks")
             case "assistant":
-                if thought := text(fields.get("reasoning_content")):
-                    pieces.think(thought)
+                pieces.think(fields.get("reasoning_content"))
                 _answer(pieces, spoken_calls)
                 pending = [each.id for each in pieces.calls]
                 yield pieces.record("assistant", ts=ts, model=_model(fields))
@@ -246,7 +243,7 @@ def _history(path: Path, watched: _Watched) -> Records:
                 if not folder and (place := _place(fields.get("content"))):
                     folder = True
                     yield About(folder=place)
-                yield from _user(number, fields, pieces, ts, pending, spoken_calls)
+                yield from _user(fields, pieces, ts, pending, spoken_calls)
                 pending = []
             case _:
                 yield Broken(line=number, why="a message without a known role")
@@ -286,12 +283,7 @@ def _answer(pieces: MessageParts, spoken_calls: set[str]) -> None:
 
 
 def _user(
-    number: int,
-    fields: Fields,
-    pieces: MessageParts,
-    ts: str,
-    pending: list[str],
-    spoken_calls: set[str],
+    fields: Fields, pieces: MessageParts, ts: str, pending: list[str], spoken_calls: set[str]
 ) -> Records:
     """A message to the model: results, what the person says, and what the program adds."""
     words: list[str] = []
@@ -311,12 +303,13 @@ def _user(
     for each in found.results:
         if pending:
             status = error_if(has_failed(each))
-            yield Gave(line=number, call=pending.pop(0), text=each, status=status, ts=ts)
+            call = pending.pop(0)
+            yield Gave(line=pieces.number, call=call, text=each, status=status, ts=ts)
         else:
             yield Aside(what="note of the program")
     yield from (Aside(what="note of the program") for _ in range(found.left_out))
     if said := "\n\n".join(filter(None, words)):
-        yield Said(line=number, role="user", text=said, ts=ts)
+        yield Said(line=pieces.number, role="user", text=said, ts=ts)
 
 
 def _shown(path: Path) -> Records:

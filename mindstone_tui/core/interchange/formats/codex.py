@@ -68,9 +68,8 @@ def _recognises(sample: Sample) -> bool:
 
 
 def _is_bare(sample: Sample) -> bool:
-    first = sample.objects[0] if sample.objects else {}
     later = sample.objects[1:]
-    return {"id", "timestamp", "instructions"} <= first.keys() or (
+    return {"id", "timestamp", "instructions"} <= sample.first.keys() or (
         any(each.get("record_type") == "state" for each in later)
         and any(text(each.get("type")) in _ITEMS for each in later)
     )

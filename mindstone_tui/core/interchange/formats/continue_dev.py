@@ -27,7 +27,7 @@ _STATUS: Final[dict[str, ToolStatus]] = {"errored": "error", "canceled": "refuse
 
 def is_session(sample: Sample) -> bool:
     """Whether a file is a session of this shape."""
-    first = sample.objects[0] if sample.objects else {}
+    first = sample.first
     history = sequence(first.get("history"))
     shaped = not history or "role" in mapping(mapping(history[0]).get("message"))
     return "history" in first and shaped and bool({_ID, "workspaceDirectory"} & first.keys())

@@ -103,8 +103,7 @@ class _Events:
         return pieces.record("user", id=source, ts=ts)
 
     def _answer(self, number: int, data: Fields, ts: str, source: str) -> Record:
-        pieces = MessageParts(number)
-        pieces.texts.append(text(data.get("content")))
+        pieces = MessageParts(number, said=text(data.get("content")))
         pieces.think(data.get("reasoningText"))
         for each in map(mapping, sequence(data.get("toolRequests"))):
             call = pieces.call(each.get("name"), each.get("arguments"), each.get("toolCallId"))

@@ -134,7 +134,7 @@ def _recognises(sample: Sample) -> bool:
         return _has_conversations(sample.path)
     if sources.has_columns(sample, "blobs", "id", "data"):
         return True
-    first = sample.objects[0] if sample.objects else {}
+    first = sample.first
     return (
         first.get("role") in ("user", "assistant")
         and "content" in mapping(first.get("message"))
@@ -229,9 +229,8 @@ def _time(bubble: dict[str, Any]) -> str:
 
 
 def _bubble(number: int, bubble: dict[str, Any], ts: str, model: str) -> Records:
-    pieces = parts.MessageParts(number)
+    pieces = parts.MessageParts(number, said=text(bubble.get("text") or bubble.get("rawText")))
     source = text(bubble.get("bubbleId")) or text(bubble.get("id"))
-    pieces.texts.append(text(bubble.get("text") or bubble.get("rawText")))
     if bubble.get("type") in (1, "user"):
         pieces.texts += [_named(each) for each in sequence(bubble.get("selectedImages"))]
         yield pieces.record("user", id=source, ts=ts)

@@ -240,12 +240,8 @@ class _Recording(msgspec.Struct, eq=False):
 
     def _answer(self, number: int, fields: Fields, pieces: parts.MessageParts, ts: str) -> Records:
         asked = [mapping(each) for each in sequence(fields.get("toolCalls"))]
-        calls = tuple(
-            parts.tool_call(
-                each.get("id"), each.get("name"), each.get("args"), f"call-{number}-{at}"
-            )
-            for at, each in enumerate(asked)
-        )
+        made = parts.MessageParts(number)
+        calls = [made.call(each.get("name"), each.get("args"), each.get("id")) for each in asked]
         named = {call.id for call in calls}
         more = [
             call

@@ -19,8 +19,9 @@ _ABOUT = frozenset({"working_dir", "extension_data", "message_count"})
 
 
 def _recognises(sample: Sample) -> bool:
-    first = sample.objects[0] if sample.objects else {}
-    if first.keys() & _ABOUT or (b'"working_dir"' in sample.start and _has_body(sample.start)):
+    if sample.first.keys() & _ABOUT or (
+        b'"working_dir"' in sample.start and _has_body(sample.start)
+    ):
         return True
     known = any(map(_is_message, sample.objects))
     return known or sources.has_columns(sample, "messages", "content_json")

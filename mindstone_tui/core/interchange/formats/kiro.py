@@ -27,8 +27,7 @@ _EDITOR: Final = ("workspace-sessions", "kiro.kiroagent")
 
 
 def _recognises(sample: Sample) -> bool:
-    first = sample.objects[0] if sample.objects else {}
-    if {"conversation_id", "history"} <= first.keys() or any(
+    if {"conversation_id", "history"} <= sample.first.keys() or any(
         sources.has_columns(sample, each, "key", "value") for each in _TABLES
     ):
         return True
@@ -121,8 +120,7 @@ def _pair(number: int, asked: Fields, answered: Fields, ts: str, model: str) -> 
         if pieces.said or kind == "Prompt":
             yield pieces.record("user", ts=ts)
     for answer in map(mapping, answered.values()):
-        pieces = parts.MessageParts(number)
-        pieces.texts.append(text(answer.get("content")))
+        pieces = parts.MessageParts(number, said=text(answer.get("content")))
         parts.add_calls(pieces, answer.get("tool_uses"))
         yield pieces.record("assistant", id=text(answer.get("message_id")), ts=ts, model=model)
 

@@ -27,7 +27,7 @@ _REWINDS: Final = (b'"kind":"rewound"', b'"kind":"restored"')
 def _recognises(sample: Sample) -> bool:
     if sample.start.startswith(MARK):
         return True
-    first = sample.objects[0] if sample.objects else {}
+    first = sample.first
     return (first.get("kind") == "session_opened" and "hash" in first) or _is_rescued(first)
 
 

@@ -93,7 +93,7 @@ _STEPS = frozenset({"text", "reasoning", "tool", "step-start", "step-finish"})
 
 
 def _recognises(sample: Sample) -> bool:
-    first = sample.objects[0] if sample.objects else {}
+    first = sample.first
     return (
         ("id" in mapping(first.get("info")) and "messages" in first)
         or (_EXPORT.match(sample.start) is not None and b'"messages"' in sample.start)

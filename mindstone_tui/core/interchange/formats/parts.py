@@ -181,11 +181,11 @@ class Branches(msgspec.Struct, eq=False):
 class MessageParts:
     """Gathers what one message is made of, in its order."""
 
-    def __init__(self, number: int, name: str = "") -> None:
+    def __init__(self, number: int, name: str = "", *, said: str = "") -> None:
         """`name` tells it from other messages that stand on the same line."""
         self.number = number
         self._spare = f"call-{name or number}"
-        self.texts: list[str] = []
+        self.texts = [said] if said else []
         self.calls: list[ToolCall] = []
         self.thinking: list[Thinking] = []
         self.results: list[Gave] = []
@@ -262,12 +262,11 @@ class MessageParts:
 
 def pieces_of_blocks(content: object, number: int) -> MessageParts | None:
     """The pieces of a content in the shape of Anthropic's API; None where it has no such shape."""
-    pieces = MessageParts(number)
-    if isinstance(content, str):
-        pieces.texts.append(content)
-        return pieces
+    if content is None or isinstance(content, str):
+        return MessageParts(number, said=content or "")
     if not isinstance(content, list):
-        return pieces if content is None else None
+        return None
+    pieces = MessageParts(number)
     for each in content:
         add_block(pieces, each)
     return pieces

@@ -19,7 +19,7 @@ _DEEPEST: Final = 64
 
 
 def _recognises(sample: Sample) -> bool:
-    first = sample.objects[0] if sample.objects else {}
+    first = sample.first
     session = mapping(first.get("v")) if first.get("kind") == 0 else first
     named = {"responderUsername", "initialLocation", "creationDate"} & session.keys()
     return isinstance(session.get("requests"), list) and bool(named)
@@ -80,8 +80,7 @@ def _put(place: Any, step: Any, value: object) -> None:
 
 
 def _request(number: int, fields: Fields) -> Records:
-    pieces = MessageParts(number)
-    pieces.texts.append(plain(fields.get("message")) or "")
+    pieces = MessageParts(number, said=plain(fields.get("message")) or "")
     ts, source = moment(fields.get("timestamp")), text(fields.get("requestId"))
     if fields.get("isSystemInitiated") is True:
         yield Aside(what="message of the program")
