@@ -31,6 +31,8 @@ TODO: Final = "todo"
 PLANNING: Final = "plan"
 _TITLE: Final = "To be done:"
 _SIGNS: Final[dict[Status, str]] = {"planned": " ", "in_progress": "~", "done": "x"}
+_REFUSAL: Final = "I refuse this plan: "
+"""How the model is told that it is to make another one; no task is called so."""
 _READ: Final = {sign: status for status, sign in _SIGNS.items()}
 _ITEM: Final = patterns.pattern_of(r"\[([ ~x])\] (.+)")
 _LONGEST: Final = LONGEST_STEP
@@ -190,7 +192,7 @@ class PlansFeature(Feature):
             self.record(derived.PlanChanged(stage="refused", why=rest, **hand))
             self.record(derived.PlanChanged(stage="planning"))
             if rest:  # the model is told why, and makes another
-                yield Say(f"I refuse this plan: {rest}\nMake another one.")
+                yield Say(f"{_REFUSAL}{rest}\nMake another one.")
             text = "The plan is refused. Plan mode stays on: say what should be different."
             yield CommandPrinted(text=text)
         elif verb == "edit":
@@ -201,8 +203,10 @@ class PlansFeature(Feature):
             steps = self._asked_steps()
             tasks = self.session.features.get(TasksFeature).tasks
             if tasks.section is None:
-                asked = self._newest(UserMessage)
-                said = one_line(asked[1].text, 200) if asked else ""
+                users = (one.entry for one in reversed(self.context.window.fold.lines.values()))
+                texts = (one.text for one in users if isinstance(one, UserMessage))
+                asked = (text for text in texts if not text.startswith(_REFUSAL))
+                said = one_line(next(asked, ""), 200)
                 tasks.start(said.replace("|", "/") or "The plan")
             self.record(derived.PlanChanged(stage="approved", steps=steps, **hand))
             items = tuple(derived.TodoItem(title=step) for step in steps)

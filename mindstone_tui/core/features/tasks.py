@@ -349,7 +349,8 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
         if not self.places.checkpoint.exists():
             return []
         try:
-            return where_it_stands(self.resume())
+            found = self.resume()
+            return [] if self.ended_since(found.checkpoint) else where_it_stands(found)
         except ContinuityError as error:
             return [error.what]
 

@@ -46,6 +46,7 @@ _TELLS: Final = frozenset({"commitment", "memory", "preference", "question"})
 _COMMAND_LENGTH: Final = 160
 _COMMAND_LINE: Final = lists.pattern_beside(__file__, "command line")
 """A command that somebody pasted is no topic of a conversation."""
+_TASK_BOUNDS: Final = (derived.TaskStarted, derived.TaskDone)
 
 _STATUS: Final[dict[str, Status]] = {
     " ": "planned", "todo": "planned", "planned": "planned", "next": "planned",
@@ -294,9 +295,8 @@ class _Work:
                 for rule in rules:
                     self._add("rule", rule, line, start=_OF_TASK)
             case derived.TaskDone():
-                self._state = msgspec.structs.replace(
-                    state, goal="", goal_turn=0, criteria=(), subtasks=(), issues=(), asked=None
-                )
+                over = {"criteria": (), "subtasks": (), "issues": (), "errors": (), "asked": None}
+                self._state = msgspec.structs.replace(state, goal="", goal_turn=0, **over)
                 self._end_task()
             case derived.TodoChanged(items=items):
                 self._state = _with_plan(state, [(one.title, one.status) for one in items], line)
@@ -374,18 +374,22 @@ class _Work:
         state = self._state
         commands, errors = list(state.commands), {one.kind: one for one in state.errors}
         by_seq = {line.seq: line for line in lines}
+        bounds = (each.seq for each in lines if isinstance(each.entry, _TASK_BOUNDS))
+        since = max(self._since, *bounds, 0)  # nobody mends what failed in a task that is over
         for action in actions_of(lines):
-            if action.seq <= self._since or action.kind in ("read", "other"):
+            status = getattr(by_seq[action.seq].entry, "status", "")
+            if action.seq <= since or action.kind in ("read", "other") or status == "refused":
                 continue
             about = shortened(" ".join(action.about.split()), _COMMAND_LENGTH)
             about = quoted(by_seq[action.seq], about)
+            ok = action.ok or status == "interrupted"  # nobody can say that it failed
             if action.kind == "command":
                 ended = FinishedCommand(
-                    text=about, seq=action.seq, turn=action.turn, exit=action.exit, ok=action.ok
+                    text=about, seq=action.seq, turn=action.turn, exit=action.exit, ok=ok
                 )
                 commands = [one for one in commands if one.text != about] + [ended]
             errors.pop(about, None)
-            if action.error:
+            if action.error and not ok:
                 errors[about] = Sourced(
                     text=f"{about}: {action.error}", seq=action.seq, turn=action.turn, kind=about
                 )
@@ -448,7 +452,8 @@ def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
         goal = quoted(line, shortened(said, TOPIC_LENGTH))
         return state if known else msgspec.structs.replace(state, goal=goal, goal_turn=line.turn)
     asked = Sourced(text=quoted(line, shortened(said, TOPIC_LENGTH)), seq=line.seq, turn=line.turn)
-    state = msgspec.structs.replace(state, asked=asked, next_steps=())
+    waits = None if is_imported(line) else asked  # what another program was asked waits there
+    state = msgspec.structs.replace(state, asked=waits, next_steps=())
     is_task = bool(state.goal) and not state.goal_turn
     told = _only_tells(said)
     words = len(clause.content_words(said.lower()))

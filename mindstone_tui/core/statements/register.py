@@ -115,6 +115,8 @@ def replaces(new: statement.Statement, old: statement.Statement) -> bool:
         return _answers(new, old)
     if old.kind not in _SETTLES or old.is_of_task:
         return False
+    if old.speaker == "user" != new.speaker:
+        return False  # what a person settled ends by a person's word
     return new.corrects == old.at or _takes_back(new, old) or denies(new.words, old.words)
 
 
