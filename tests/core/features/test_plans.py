@@ -10,7 +10,7 @@ import pytest
 
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import ToolRefused
-from mindstone_tui.core.entries.derived import PlanChanged, TodoChanged
+from mindstone_tui.core.entries.derived import PlanChanged, TaskStarted, TodoChanged
 from mindstone_tui.core.features.plans import BEGIN, PlansFeature
 from mindstone_tui.core.features.tasks import TasksFeature
 from mindstone_tui.core.library import open_questions
@@ -68,6 +68,18 @@ async def test_only_reading_tools_run_until_the_plan_is_approved(tmp_path: Path)
         "edited",
         "approved",
     ]
+
+
+async def test_a_plan_that_was_refused_first_is_named_by_what_was_asked(tmp_path: Path) -> None:
+    says = script(tmp_path, {"text": PLAN}, loop=True)
+    async with on_stage(tmp_path / "home", cwd=workspace(tmp_path), model=says) as stage:
+        await stage.run("/plan")
+        await stage.say("Plan the garden pond.")
+        stage.session.command("/plan refuse too short")
+        await stage.until(events.TurnEnded, lambda event: event.turn == 2)
+        stage.session.command("/plan approve")
+        await stage.until(events.TurnEnded, lambda event: event.turn == 3)
+    assert [one.title for one in stage.entries(TaskStarted)] == ["Plan the garden pond."]
 
 
 async def test_plan_mode_and_the_list_outlive_the_program(tmp_path: Path) -> None:

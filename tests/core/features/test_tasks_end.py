@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.core import events
+from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.derived import (
     CheckpointSaved,
     MemoryProposed,
     StatementSuperseded,
 )
 from mindstone_tui.core.paths import Places, SessionKey
-from tests.core.session.stage import Stage, on_stage, script
+from tests.core.session.stage import Stage, calls, on_stage, script
 
 
 def prompt(stage: Stage) -> str:
@@ -50,6 +52,37 @@ async def test_nothing_of_a_task_is_in_a_prompt_once_it_is_done_or_another_begin
             await stage.run("/task done")
             await stage.say("and now?")
             assert "Paint the boathouse" not in prompt(stage)
+
+
+async def test_a_finished_task_is_no_open_work_and_leaves_nothing_to_mend(
+    home: Path, tmp_path: Path
+) -> None:
+    fails = calls(("shell", {"command": "echo bad >&2; exit 3"}))
+    model = script(tmp_path, fails, {"text": "It failed."}, {"text": "Noted."})
+    async with on_stage(home, model=model, cwd=tmp_path, approve="full-auto") as stage:
+        await stage.run("/task start Varnish the rowing boat")
+        await stage.run("/todo add Sand the thwarts")
+        await stage.say("Run it.")
+        assert "Last errors" in (await stage.run("/task show"))[1]
+        await stage.run("/task done")
+        await stage.run("/task start Paint the boathouse")
+        await stage.run("/fork child")
+    for name in ("main", "child"):
+        async with on_stage(home, key=SessionKey.parse(name), model=model, cwd=tmp_path) as again:
+            told = " ".join(event.message for event in again.all(events.Noticed))
+            assert "Open work: Varnish" not in told, name
+            assert "Last errors" not in (await again.run("/task show"))[1], name
+
+
+async def test_a_command_that_never_ran_is_not_told_as_failed(home: Path, tmp_path: Path) -> None:
+    pushes = calls(("shell", {"command": "git push --force"}))
+    model = script(tmp_path, pushes, {"text": "It is refused."}, loop=True)
+    async with on_stage(home, model=model, cwd=tmp_path, approve="full-auto") as stage:
+        await stage.run("/rules add Never force push")
+        await stage.say("Push it.")
+        assert [each.status for each in stage.entries(ToolReturned)] == ["refused"]
+        shown = (await stage.run("/task show"))[1]
+        assert not [word for word in ("Commands", "failed") if word in shown]
 
 
 async def test_what_the_session_settled_survives_a_new_task(home: Path, tmp_path: Path) -> None:

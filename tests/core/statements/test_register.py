@@ -270,3 +270,16 @@ def test_a_correction_that_could_mean_two_decisions_retires_neither() -> None:
     assert [one.words for one in register.standing[:2]] == list(both)
     assert not register.retired
     assert not register.standing[-1].old
+
+
+def test_a_models_words_end_nothing_that_a_person_settled() -> None:
+    said = [
+        ("user", "The staging port is 8080."),
+        ("user", "No, the staging port is 9090, not 8080."),
+        ("assistant", "I changed config.py to use port 8081, and I decided to use SQLite."),
+    ]
+    register = settle(
+        Utterance(speaker=speaker, text=text, line=line, turn=line)
+        for line, (speaker, text) in enumerate(said, 1)
+    )
+    assert said[1][1] in [one.words for one in register.of("correction")]
