@@ -17,7 +17,7 @@ from mindstone_tui.core.statements.register import (
     replaces,
     settle,
 )
-from mindstone_tui.core.statements.statement import Pointer, Statement, Utterance
+from mindstone_tui.core.statements.statement import Pointer, Speaker, Statement, Utterance
 from tests.core.statements.talk import EVERYDAY, labelled, settled, standing, told
 
 NEVER_DROPPED = frozenset({"correction", "memory", "rule"})
@@ -273,7 +273,7 @@ def test_a_correction_that_could_mean_two_decisions_retires_neither() -> None:
 
 
 def test_a_models_words_end_nothing_that_a_person_settled() -> None:
-    said = [
+    said: list[tuple[Speaker, str]] = [
         ("user", "The staging port is 8080."),
         ("user", "No, the staging port is 9090, not 8080."),
         ("assistant", "I changed config.py to use port 8081, and I decided to use SQLite."),
