@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.segment import Segment
+from textual.app import App
 from textual.color import Color
+from textual.widgets import Button
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.tui import terminal, themes
@@ -327,3 +329,14 @@ async def test_nothing_in_the_first_picture_waits_for_the_rest_of_the_styles(
     first, whole = seen
     assert len(first) > 20
     assert first == whole
+
+
+async def test_what_was_parsed_ahead_is_there_when_the_first_of_its_kind_is_shown() -> None:
+    app = App[None]()
+    async with app.run_test():
+        app.stylesheet = themes.ThemedStyles(variables=app.get_css_variables())
+        parsed = app.stylesheet._parse_cache
+        themes.parse_ahead(app.stylesheet, Button("ready"))
+        known = set(parsed.keys())
+        await app.mount(Button("first"))
+        assert {key for key in parsed.keys() if "Button.DEFAULT_CSS" in key[1]} <= known  # noqa: SIM118
