@@ -378,18 +378,18 @@ class _Work:
         since = max(self._since, *bounds, 0)  # nobody mends what failed in a task that is over
         for action in actions_of(lines):
             status = getattr(by_seq[action.seq].entry, "status", "")
-            if action.seq <= since or action.kind in ("read", "other") or status == "refused":
+            unknown = status in ("refused", "interrupted")  # it neither worked nor failed
+            if action.seq <= since or action.kind in ("read", "other") or unknown:
                 continue
             about = shortened(" ".join(action.about.split()), _COMMAND_LENGTH)
             about = quoted(by_seq[action.seq], about)
-            ok = action.ok or status == "interrupted"  # nobody can say that it failed
             if action.kind == "command":
                 ended = FinishedCommand(
-                    text=about, seq=action.seq, turn=action.turn, exit=action.exit, ok=ok
+                    text=about, seq=action.seq, turn=action.turn, exit=action.exit, ok=action.ok
                 )
                 commands = [one for one in commands if one.text != about] + [ended]
             errors.pop(about, None)
-            if action.error and not ok:
+            if action.error:
                 errors[about] = Sourced(
                     text=f"{about}: {action.error}", seq=action.seq, turn=action.turn, kind=about
                 )

@@ -508,3 +508,12 @@ def test_of_finished_steps_the_last_ten_stay_at_the_very_least() -> None:
     assert fitted(full, 100_000) == full
     ten = msgspec.structs.replace(full, subtasks=small.subtasks)
     assert fitted(ten, 100) == ten
+
+
+@pytest.mark.parametrize("status", ["refused", "interrupted"])
+def test_a_command_whose_end_nobody_knows_neither_worked_nor_failed(status: str) -> None:
+    called, returned = ran(1, "git push --force", "Declined.")
+    assert isinstance(returned, ToolReturned)
+    cut = msgspec.structs.replace(returned, status=status)
+    checkpoint = after(user("Push it."), called, cut)
+    assert (checkpoint.commands, checkpoint.errors) == ((), ())
