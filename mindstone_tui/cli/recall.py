@@ -13,7 +13,6 @@ from mindstone_tui.cli.options import given, switch
 from mindstone_tui.cli.output import IN_THE_BACKGROUND, Progress, hint, say, say_json, say_words
 from mindstone_tui.core import entries, errors, paths
 from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.entries.derived import replaced_in_words
 from mindstone_tui.core.library import find, profile, projects, vectors
 from mindstone_tui.core.library.search import SessionAnswer, SessionHit, search_everywhere
 from mindstone_tui.core.text import one_line, plural
@@ -211,9 +210,7 @@ def _print_found(found: SessionAnswer, phrase: str, *, filtered: bool) -> None:
 
 def marks(hit: SessionHit | find.RecalledHit) -> str:
     """What is to be known of a hit before it is believed."""
-    here = isinstance(hit, find.RecalledHit) and hit.superseded_here
-    known = replaced_in_words(hit.superseded_by, hit.corrected, here=here)
-    known += ["interrupted"] * (hit.kind == "assistant_partial")
+    known = hit.replaced + ["interrupted"] * (hit.kind == "assistant_partial")
     known += [hit.imported.words] if hit.imported is not None else []
     return "".join(f"  {one}" for one in known)
 

@@ -9,6 +9,7 @@ import typer
 from mindstone_tui.cli import options, recall
 from mindstone_tui.cli.output import Progress, hint, say, say_json, say_words
 from mindstone_tui.core.config import load
+from mindstone_tui.core.entries.derived import undone_in_words
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.work import OFTEN, Act, Remedy, Subject, WorkDone
 from mindstone_tui.core.text import one_line, plural
@@ -104,16 +105,16 @@ def _print_remedy(remedy: Remedy) -> None:
     say(f"    {one_line(remedy.error.reason, _WIDE)}", "red")
     for step in remedy.steps:
         verb = "ran" if step.kind == "command" else "changed"
-        say(f"    then {verb} {one_line(step.about, _WIDE)}{_rewound(step)}")
+        say(f"    then {verb} {one_line(step.about, _WIDE)}{_marks(step)}")
     if (worked := remedy.worked) is not None:
-        say(f"    and it worked, #{worked.seq}{_rewound(worked)}", "green")
+        say(f"    and it worked, #{worked.seq}{_marks(worked)}", "green")
 
 
 def _print_subject(each: Subject) -> None:
     spoke = each.said is not None and each.said.says
     what = "worked on it" if each.touched else "spoke of it" if spoke else "may be close to it"
     said = "" if each.said is None else recall.marks(each.said)
-    mark = _rewound(each) + (said if each.imported in said else f"  {each.imported}{said}")
+    mark = _marks(each, each.imported, known=said) + said
     say(f"{each.session}  turn {each.turn}  {each.ts[:10]}  {what}{mark}{_in(each.folder)}", "bold")
     if each.said is not None:
         say_words(each.said.excerpt, "    ")
@@ -127,14 +128,18 @@ def _listed(files: Sequence[str]) -> str:
 
 
 def _place(act: Act) -> str:
-    known = _rewound(act) + (f"  {act.imported}" if act.imported else "")
-    return f"{act.session}  turn {act.turn}  #{act.seq}  {act.ts[:10]}{known}"
+    return f"{act.session}  turn {act.turn}  #{act.seq}  {act.ts[:10]}{_marks(act, act.imported)}"
 
 
-def _rewound(act: Act | Subject) -> str:
-    """The mark of what was done in a turn that was taken back: it stays done."""
+def _marks(act: Act | Subject, *more: str, known: str = "") -> str:
+    """What became of the turn in which something was done, as far as it is not known.
+
+    What was done in a turn that was rewound stays done, unless files were put back, too.
+    """
     forks = f", standing in {', '.join(act.forks)}" if act.forks else ""
-    return f"  rewound by #{act.rewound}{forks}" if act.rewound else ""
+    rewound = f"rewound by #{act.rewound}{forks}" if act.rewound else ""
+    undone = undone_in_words(act.undone) if act.undone else ""
+    return "".join(f"  {one}" for one in (rewound, undone, *more) if one and one not in known)
 
 
 def _in(folder: str) -> str:

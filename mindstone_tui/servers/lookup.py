@@ -194,6 +194,7 @@ class Lookup(msgspec.Struct, eq=False):
                     "kind": hit.kind,
                     "score": hit.score,
                     "superseded_by": hit.superseded_by,
+                    "undone_by": hit.undone_by,
                     "corrected": replaced_in_words(None, hit.corrected),
                     "text": hit.excerpt,
                     "whose": projects.whose_and_where(hit.program, hit.folder),
@@ -342,6 +343,8 @@ class Lookup(msgspec.Struct, eq=False):
             told["file"] = hit.file
         if hit.superseded_by is not None:
             told["superseded_by"] = hit.superseded_by
+        if hit.undone_by is not None:
+            told["undone_by"] = hit.undone_by
         if hit.corrected:
             told["corrected"] = replaced_in_words(None, hit.corrected)
         if len(text) > most:

@@ -72,7 +72,7 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
             yield {"type": "printed", "text": text}
         case ev.TurnEnded(ending=ending, why=why, remedy=remedy):
             yield {"type": "ended", "ending": ending, "why": f"{why} {remedy}".strip()}
-        case ev.WindowChanged(kind="rewound" | "restored"):
+        case ev.WindowChanged(kind="rewound" | "restored") | ev.FilesRestored():
             yield ANEW
         case ev.EntryAppeared() | ev.CommandEnded():
             return

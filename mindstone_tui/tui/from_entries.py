@@ -16,7 +16,7 @@ import msgspec
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.derived import MemoryDecided, OfferAnswered
-from mindstone_tui.core.entries.standings import REWOUND, Rewinds, Standings
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.events import from_entry, narrate
 from mindstone_tui.core.text import as_written, unfenced
@@ -38,8 +38,8 @@ class ExchangeEvents:
 
     def __init__(self, turn: int, events: Iterable[ev.AnyEvent] = ()) -> None:
         self.turn = turn
-        self.rewound = False
-        """Whether it says so by now."""
+        self.notes: tuple[str, ...] = ()
+        """What it says by now of what became of it."""
         self.events: list[ev.AnyEvent] = []
         for event in events:
             self.add(event)
@@ -149,12 +149,13 @@ class Feed(msgspec.Struct, eq=False):
 def exchanges_in(lines: Iterable[Item], behind: Iterable[Item] = ()) -> list[ExchangeEvents]:
     """The exchanges recorded in consecutive lines, oldest first.
 
-    One that was rewound says so, as far as the lines `behind` know of it. What was offered and
+    One that was taken back says so, as far as the lines `behind` know of it. What was offered and
     decided is not asked about again.
     """
     every, later = list(lines), list(behind)
     known = [line for line in (*every, *later) if isinstance(line, Line)]
-    rewinds = Rewinds(line for line in later if isinstance(line, Line))
+    acts = (line for line in later if isinstance(line, Line))
+    became = Standings(sorted(acts, key=lambda line: line.seq))
     settled = {str(line.entry.proposal) for line in known if isinstance(line.entry, MemoryDecided)}
     settled |= {f"#{line.entry.offer}" for line in known if isinstance(line.entry, OfferAnswered)}
     found: list[ExchangeEvents] = []
@@ -174,10 +175,10 @@ def exchanges_in(lines: Iterable[Item], behind: Iterable[Item] = ()) -> list[Exc
             if isinstance(line, Line) and isinstance(event, ev.TurnEnded) and event.usage.prompt:
                 event = msgspec.structs.replace(event, elapsed=_between(began, line.ts))
             found[-1].add(event)
-            rewound = isinstance(line, Line) and rewinds.of(line) is not None
-            if rewound and isinstance(event, ev.TurnStarted):
-                found[-1].rewound = True
-                found[-1].add(ev.Noticed(message=REWOUND, level="warning"))
+            if isinstance(event, ev.TurnStarted):
+                found[-1].notes = became.notes(turn)
+                for note in found[-1].notes:
+                    found[-1].add(ev.Noticed(message=note, level="warning"))
     return found
 
 

@@ -383,10 +383,12 @@ class Navigator:
 
     async def _to_rewind(self, argument: str) -> None:
         """Go back to before an earlier message, which is then in the prompt again."""
+        from mindstone_tui.core.entries.standings import REWOUND  # 8 ms
+
         said = {
             f"turn {one.turn}": one
             for one in reversed(self._chat.conversation.feed.exchanges)
-            if one.turn and one.question and not one.rewound
+            if one.turn and one.question and REWOUND not in one.notes
         }
 
         clock = self._app.host.clock

@@ -86,9 +86,10 @@ async def test_a_rewind_marks_the_turns_that_are_on_the_screen_and_a_restore_say
             talk.announce(ev.WindowChanged(turn=3, entry="", kind=event, detail=event))
             await settle(pilot, talk)
             said = {
-                exchange.turn: exchange.rewound for exchange in app.chat.conversation.feed.exchanges
+                exchange.turn: exchange.notes for exchange in app.chat.conversation.feed.exchanges
             }
-            assert said == {1: False, 2: True, 3: event == "rewound"}
+            gone = ("This turn was rewound: the conversation went on without it.",)
+            assert said == {1: (), 2: gone, 3: gone * (event == "rewound")}
         shown = app.chat.conversation.query(ExchangeView)[1].query(Aside).last()
         assert "This turn was rewound" in str(shown.render())
 

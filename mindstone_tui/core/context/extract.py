@@ -16,7 +16,7 @@ import msgspec
 from mindstone_tui.core.context.messages import argument_values
 from mindstone_tui.core.entries import Line, Part, Span, conversation, spans_of, standings
 from mindstone_tui.core.entries.actions import Action, actions_of, told
-from mindstone_tui.core.entries.derived import replaced_in_words
+from mindstone_tui.core.entries.derived import replaced_in_words, undone_in_words
 from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import sentences, shortened
@@ -82,13 +82,15 @@ def passages_of(
     done = {action.seq: action for action in actions_of(read)}
     judged = judged or standings.Standings()
 
-    def newer(seq: int) -> list[str]:
-        parts = judged.corrected_by(seq)
-        told = replaced_in_words(judged.replaced_by(seq), parts, sign="line ")
-        return [*judged.taken_back(seq), *told]
+    def newer(one: SourceMessage) -> list[str]:
+        parts = judged.corrected_by(one.seq)
+        told = replaced_in_words(judged.replaced_by(one.seq), parts, sign="line ")
+        if (by := judged.undone.of_place(one.seq, one.turn)) is not None:
+            told.append(undone_in_words(by, sign="line "))
+        return [*judged.taken_back(one.seq), *told]
 
     return tuple(
-        msgspec.structs.replace(one, mark=", ".join(newer(one.seq)) or one.mark)
+        msgspec.structs.replace(one, mark=", ".join(newer(one)) or one.mark)
         for one in (_passage(line, done.get(line.seq)) for line in read)
         if one is not None
     )

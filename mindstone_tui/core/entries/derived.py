@@ -37,8 +37,13 @@ def with_correction(known: Corrected, by: int, words: tuple[str, ...]) -> Correc
     return {one: old for one, old in every if not any({*old} <= {*new} for _, new in after[one])}
 
 
+def undone_in_words(by: int, *, sign: str = "#") -> str:
+    """`changes to files taken back by #12`: said beside what a turn says and did."""
+    return f"changes to files taken back by {sign}{by}"
+
+
 class Replacement(Part, kw_only=True):
-    """What a passage replaces, and what replaces it or some sentences of it."""
+    """What a passage replaces, and what replaces it, some sentences of it, or undid its deeds."""
 
     supersedes: tuple[int, ...] = ()
     """Sequence numbers of older statements, also found, that this one replaces."""
@@ -48,11 +53,14 @@ class Replacement(Part, kw_only=True):
     """That line stands here: the passage is of a session that this one was forked from."""
     corrected: Corrected = {}
     """The sentences that others replace, by their lines, where the rest holds."""
+    undone_by: int | None = None
+    """The line in which a person took back what its turn had done to files."""
 
     @property
     def replaced(self) -> list[str]:
-        """What replaces it, or some sentences of it, in words."""
-        return replaced_in_words(self.superseded_by, self.corrected, here=self.superseded_here)
+        """The same in words."""
+        told = replaced_in_words(self.superseded_by, self.corrected, here=self.superseded_here)
+        return told if self.undone_by is None else [*told, undone_in_words(self.undone_by)]
 
 
 class RecalledPassage(Replacement):
@@ -540,11 +548,16 @@ class JobStarted(TextEntry):
     """It goes on when the session is closed."""
 
 
+UNSEEN: Final = "unseen"
+"""How a job ended that nobody was there to see."""
+
+
 class JobEnded(TextEntry):
     """A command in the background is over."""
 
     job: int
     command: str
     ending: str
+    """`exited`, `timeout`, `flooded`, `interrupted`, or `unseen`; then there is no code."""
     code: int = 0
     elapsed: float = 0.0

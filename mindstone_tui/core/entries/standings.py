@@ -50,11 +50,17 @@ from mindstone_tui.core.entries.derived import (
     TaskStarted,
     TodoChanged,
     replaced_in_words,
+    undone_in_words,
     with_correction,
 )
 from mindstone_tui.core.entries.line import Line
 from mindstone_tui.core.entries.provenance import TAKEN_BACK, Provenance, is_imported
-from mindstone_tui.core.entries.store import Imported, SessionDescribed
+from mindstone_tui.core.entries.store import (
+    FilesChanged,
+    FilesRestored,
+    Imported,
+    SessionDescribed,
+)
 from mindstone_tui.core.entries.window import Restored, Rewound
 from mindstone_tui.core.text import plural
 
@@ -62,6 +68,7 @@ What = Literal[
     "rewound",
     "superseded",
     "corrected",
+    "undone",
     "interrupted",
     "unsent",
     "queued",
@@ -80,6 +87,11 @@ GOES_BACK: Final = (
 )
 """What a rewind takes back. The rest stays done: a model that was chosen, a file that was changed,
 a memory that a person approved, money that was spent."""
+_DID: Final = (
+    *(UserMessage, AssistantMessage, AssistantPartial),
+    *(ToolCalled, ToolReturned, FilesChanged),
+)
+"""What tells of a turn's changes to files: when they are taken back, it tells that, too."""
 _DERIVED: Final = (SummaryDerived, HandoffWritten, HandoffReplayed, CheckpointSaved, MemoryDigested)
 _BLACKENED: Final = b"[redacted:"
 CHANGES: Final = frozenset(
@@ -87,14 +99,24 @@ CHANGES: Final = frozenset(
     for kind in (
         *(SessionOpened, Imported, SessionDescribed, Rewound, Restored),
         *(MessageQueued, MessageWithdrawn, UserMessage, RecallInjected, StatementSuperseded),
+        FilesRestored,
     )
 )
 """Kinds of lines that may change the standing of others."""
 REWOUND: Final = "This turn was rewound: the conversation went on without it."
 """What is said beside a turn that was taken back, wherever turns are shown."""
+UNDONE: Final = "What this turn did to files was taken back."
+"""The same beside one whose words hold."""
+AGAIN: Final = {
+    REWOUND: "This turn counts again.",
+    UNDONE: "What this turn did to files was done again.",
+}
+"""What is said instead once that is so no longer."""
 REPLACED: Final = ("superseded", "corrected")
 """How a line stands whose words, or some of them, another line replaced."""
 REWINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in (Rewound, Restored))
+TAKES_BACK: Final = REWINDS | {str(FilesRestored.__struct_config__.tag)}
+"""Kinds of lines that say what became of whole turns."""
 
 
 def turns_in_words(turns: int, rewound: int, before: int = 0) -> str:
@@ -125,6 +147,8 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
                 return f"copied from {self.source}" if self.source else "copied"
             case "corrected":
                 return replaced_in_words(None, {self.by or 0: self.part})[0]
+            case "undone":
+                return undone_in_words(self.by or 0)
             case what:
                 return what if self.by is None else f"{what} by #{self.by}"
 
@@ -195,6 +219,35 @@ class Rewinds:
         return None
 
 
+class Undone:
+    """Turns whose changes to files a person took back, and did not do again since."""
+
+    def __init__(self) -> None:
+        self._by: dict[int, int] = {}
+
+    def take(self, line: Line) -> None:
+        """Take in the next line."""
+        match line.entry:
+            case FilesRestored(direction="undo", turns=turns) as act if act.total or not act.left:
+                self._by |= dict.fromkeys(turns, line.seq)
+            case FilesRestored(direction="redo", turns=turns):
+                for turn in turns:
+                    self._by.pop(turn, None)
+
+    def of(self, line: Line) -> int | None:
+        """The line that took back what was done where this one tells of it; None while it holds."""
+        return self.of_place(line.seq, line.turn) if isinstance(line.entry, _DID) else None
+
+    def of_place(self, seq: int, turn: int) -> int | None:
+        """The same for something that was said at a place."""
+        by = self._by.get(turn)
+        return by if by is not None and seq < by else None
+
+    def of_turn(self, turn: int) -> int | None:
+        """The same for a whole turn."""
+        return self._by.get(turn)
+
+
 def not_rewound(lines: Iterable[Line]) -> list[Line]:
     """The lines of a run up to the newest that no rewind took back, in the order they came.
 
@@ -232,6 +285,7 @@ class Standings:
 
     def __init__(self, lines: Iterable[Line] = ()) -> None:
         self.rewinds = Rewinds()
+        self.undone = Undone()
         self._provenance = Provenance()
         self._parent = ""
         self._superseded: dict[int, dict[int, tuple[str, ...]]] = {}
@@ -247,6 +301,7 @@ class Standings:
     def take(self, line: Line) -> None:
         """Take in the next line."""
         self.rewinds.take(line)
+        self.undone.take(line)
         self._provenance.take(line)
         match line.entry:
             case SessionOpened(forked_from=point) if point is not None:
@@ -280,6 +335,11 @@ class Standings:
     def took_back(self, turn: int) -> bool:
         """Whether a whole turn was rewound."""
         return self.rewinds.of_turn(turn) is not None
+
+    def notes(self, turn: int) -> tuple[str, ...]:
+        """What is said beside a whole turn."""
+        undone = self.undone.of_turn(turn) is not None
+        return (REWOUND,) * self.took_back(turn) + (UNDONE,) * undone
 
     def taken_back(self, seq: int) -> tuple[str, ...]:
         """That the program which imported words come from took them back; nothing else."""
@@ -322,6 +382,8 @@ class Standings:
             found.append(Standing("superseded", by))
         parts = self.corrected_by(line.seq).items()
         found += [Standing("corrected", by, part=part) for by, part in parts]
+        if undone := self.undone.of(line):
+            found.append(Standing("undone", undone))
         match line.entry:
             case AssistantPartial() | TurnEnded(ending="interrupted"):
                 found.append(Standing("interrupted"))

@@ -82,9 +82,10 @@ def used_elsewhere(line: Line, whole: Callable[[Line], Line]) -> list[ev.AnyEven
 def job_ended(entry: derived.JobEnded) -> ev.Noticed:
     """A command in the background is over, in a line."""
     how = f"exit code {entry.code}" if entry.ending == "exited" else entry.ending
-    said = (
-        f"Job {entry.job} ended after {entry.elapsed:.0f} s, {how}: {one_line(entry.command, 80)}"
-    )
+    how = f"ended after {entry.elapsed:.0f} s, {how}"
+    if entry.ending == derived.UNSEEN:
+        how = "is over, and nobody saw how it ended"
+    said = f"Job {entry.job} {how}: {one_line(entry.command, 80)}"
     good = entry.ending == "exited" and entry.code == 0
     return ev.Noticed(message=said, level="info" if good else "warning")
 

@@ -21,7 +21,7 @@ from mindstone_tui.core.context import plan, policies, summary_call, window_view
 from mindstone_tui.core.context.cascade import HANDOFF_SHARE, Apply, Effect, StepName
 from mindstone_tui.core.context.modes import NOTHING_TO_GAIN
 from mindstone_tui.core.entries import Line, derived
-from mindstone_tui.core.entries.standings import not_rewound
+from mindstone_tui.core.entries.standings import TAKES_BACK, not_rewound
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, from_entry
 from mindstone_tui.core.features.tasks import Tasks, TasksFeature
@@ -36,7 +36,7 @@ _SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
 _LOOKED_BACK: Final = 10_000
 
 _SINCE: Final = "corrected since"
-_CHANGE: Final = ("statement_superseded", "todo_changed", "rewound", "restored")
+_CHANGE: Final = ("statement_superseded", "todo_changed", *TAKES_BACK)
 
 
 class Handoffs(msgspec.Struct, eq=False):
@@ -107,10 +107,12 @@ class Handoffs(msgspec.Struct, eq=False):
             window.record(entry, self._context.transcript.last_turn)
 
     def _corrected(self, text: str, after: int = -1) -> list[str]:
-        """Which lines that a text quotes hold no longer, by what was judged after a line."""
+        """Which lines that a text quotes hold no longer, by what was judged after a line, and of
+        which turns that it names files were put back."""
         with self._context.transcript.history() as history:
             told = handoff_store.corrected(history, after)
-        return [why for (seq, _), why in told.items() if f"line {seq}]" in text]
+            undone = handoff_store.put_back(history, after, text)
+        return [why for (seq, _), why in told.items() if f"line {seq}]" in text] + undone
 
     def newest(self) -> str:
         """The handoff that was written last, if it still is what was written."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import subprocess
 import threading
@@ -13,7 +14,8 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from mindstone_tui.core import disk, events
-from mindstone_tui.core.entries.derived import JobEnded, JobStarted
+from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.derived import UNSEEN, JobEnded, JobStarted
 from mindstone_tui.core.errors import MindstoneError, NotAllowed, ToolError
 from mindstone_tui.core.events.from_entry import job_ended
 from mindstone_tui.core.session.features import Feature, WrongUse, command
@@ -26,6 +28,8 @@ _PATIENCE: Final = 3.0
 """Seconds in which stopped jobs may end when the session is closed."""
 _LONGEST_LINE: Final = 1 << 16
 _READ: Final = 64 * 1024
+_KINDS: Final = ("job_started", "job_ended")
+_ELSEWHERE: Final = "runs, begun by another program"
 
 
 class Job:
@@ -54,11 +58,36 @@ class Job:
         return f"ended after {self.elapsed:.1f} s: {how}"
 
 
+def _held(path: Path, flags: int) -> int:
+    """Open a job's output as the one that writes it: whoever looks knows by that that it runs.
+
+    The kernel lets go of it with the last process that has it open, however that ends.
+    """
+    fd = disk.REAL.open(path, os.O_WRONLY | os.O_CREAT | flags)
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    return fd
+
+
+def _runs(path: Path) -> bool:
+    """Whether some process still writes this output."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 class _Log:
     """A job's output on disk, line by line and without secrets."""
 
     def __init__(self, path: Path, clean: Callable[[str], str]) -> None:
-        self._fd = disk.REAL.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        self._fd = _held(path, os.O_TRUNC)
         self._clean = clean
         self._rest = b""
 
@@ -102,7 +131,7 @@ def _preview(arguments: BackgroundArguments, context: ToolContext) -> Preview:
 
 def _on_its_own(job: Job, context: ToolContext) -> subprocess.Popen[bytes]:
     # Not asyncio's way: that kills a child which is forgotten while it still runs.
-    with os.fdopen(disk.REAL.open(job.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
+    with os.fdopen(_held(job.log, os.O_APPEND), "ab") as file:
         return subprocess.Popen(
             ("bash", "--noprofile", "--norc", "-c", job.command),
             stdin=subprocess.DEVNULL,
@@ -141,6 +170,7 @@ class JobsFeature(Feature):
         super().__init__(session)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self.all: dict[int, Job] = {}
+        self._looked = False
 
     def start(self, command: str, context: ToolContext, *, stays: bool) -> Job:
         """Let a command run on; its start is on record before it begins."""
@@ -219,6 +249,42 @@ class JobsFeature(Feature):
         with contextlib.suppress(MindstoneError):  # what cannot be saved is kept for later
             self.context.window.record(entry)
         self.context.tell(job_ended(entry))
+
+    def _elsewhere(self) -> list[JobStarted]:
+        """Jobs of this session that another program began, and that have no end."""
+        begun: dict[int, JobStarted] = {}
+        if not any(self.session.places.jobs.glob("*.log")):
+            return []
+        with self.context.transcript.history() as history:
+            for line in reversed(list(history.newest(_KINDS, history.head.seq + 1))):
+                match line.entry:
+                    case JobStarted(job=number) as entry if not line.parent:
+                        begun[number] = entry
+                    case JobEnded(job=number):
+                        begun.pop(number, None)
+        return [entry for number, entry in begun.items() if number not in self.all]
+
+    async def untold(self) -> Sequence[str]:
+        """Which jobs ended since the message before: an earlier answer says that they run.
+
+        Those of a program that was killed are over, too, and that is written down.
+        """
+        begun = [] if self._looked else await asyncio.to_thread(self._elsewhere)
+        self._looked = True
+        for began in begun:
+            if not _runs(Path(began.log)):
+                ended = JobEnded(job=began.job, command=began.command, ending=UNSEEN)
+                self.context.window.record(ended)
+                self.context.tell(job_ended(ended))
+        told = []
+        with self.context.transcript.history() as history:
+            for line in history.newest((*_KINDS, "user_message"), history.head.seq + 1):
+                match line.entry:
+                    case UserMessage():
+                        break
+                    case JobEnded() as entry:
+                        told.append(f"[{job_ended(entry).message}]")
+        return told[::-1]
 
     def get(self, number: int) -> Job:
         """A job by its number."""
@@ -315,6 +381,11 @@ class JobsFeature(Feature):
             rows = [
                 f"{job.number:>3}  {job.state:32} {one_line(job.command, 80)}\n     {job.log}"
                 for job in self.all.values()
+            ]
+            rows += [
+                f"{one.job:>3}  {_ELSEWHERE:32} {one_line(one.command, 80)}\n     {one.log}"
+                for one in await asyncio.to_thread(self._elsewhere)
+                if _runs(Path(one.log))
             ]
             if rows:
                 rows.append(

@@ -307,6 +307,7 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
                 budget,
                 lambda seq: summary_text(reader(history), seq),
                 lambda saved: handoff_store.corrected(history, saved.head.seq),
+                lambda saved: handoff_store.put_back(history, saved.head.seq),
             )
 
     def resume_into_prompt(self) -> tuple[Resumption, Line]:

@@ -44,6 +44,10 @@ class UndoFeature(Feature):
 
     name = "undo"
 
+    async def untold(self) -> Sequence[str]:
+        """Files that were put back, or stay as turns left them that the model no longer sees."""
+        return (self.context.files.untold(),)
+
     async def close(self) -> None:
         """Let go of the kept files."""
         self.context.files.store.close()

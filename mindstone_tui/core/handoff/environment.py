@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from mindstone_tui.core import paths
-from mindstone_tui.core.entries import Line, Part, actions, provenance
+from mindstone_tui.core.entries import Line, Part, actions, provenance, standings
 from mindstone_tui.core.patterns import pattern_of
 
 MOST_FILES: Final = 40
@@ -82,6 +82,8 @@ class Touched(Part):
     turn: int
     imported: bool = False
     """Another program did it."""
+    undone: bool = False
+    """A person took it back."""
 
 
 def observe(
@@ -257,8 +259,13 @@ def _small(path: Path, limit: int = 4096) -> str:
         os.close(fd)
 
 
-def files_touched(lines: Iterable[Line]) -> tuple[Touched, ...]:
-    """Files that tools read or changed with success, each once, in order of the last use."""
+def files_touched(
+    lines: Iterable[Line], judged: standings.Standings | None = None
+) -> tuple[Touched, ...]:
+    """Files that tools read or changed with success, each once, in order of the last use.
+
+    What is `judged` of the whole history says which changes were taken back.
+    """
     touched: dict[str, Touched] = {}
     every = list(lines)
     foreign = {line.seq for line in every if provenance.is_imported(line)}
@@ -270,7 +277,12 @@ def files_touched(lines: Iterable[Line]) -> tuple[Touched, ...]:
         if before is not None and before.changed and not changed:
             touched[action.about] = before
         else:
+            by = judged.undone.of_place(action.seq, action.turn) if judged and changed else None
             touched[action.about] = Touched(
-                path=action.about, changed=changed, turn=action.turn, imported=action.seq in foreign
+                path=action.about,
+                changed=changed,
+                turn=action.turn,
+                imported=action.seq in foreign,
+                undone=by is not None,
             )
     return tuple(touched.values())

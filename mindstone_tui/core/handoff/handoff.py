@@ -15,7 +15,7 @@ from mindstone_tui.core import errors, patterns
 from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import prompts
 from mindstone_tui.core.context.digest import outcomes_in
-from mindstone_tui.core.context.extract import Passages, SourceMessage, approvals_of, passages_of
+from mindstone_tui.core.context.extract import SourceMessage, approvals_of, passages_of
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part, Span, provenance
 from mindstone_tui.core.entries.standings import Standings
@@ -110,7 +110,7 @@ def compose(
     if not lines:
         raise errors.ContinuityError("There is nothing to hand over yet.", "Say something first.")
     body = ""
-    source = _Source(passages_of(lines, judged), lines, left)
+    source = _Source(lines, judged, left)
     for extent in _EXTENTS:
         parts = _parts(checkpoint, source, environment, extent)
         body = "\n\n".join(f"## {title}\n" + "\n".join(items) for title, items in parts if items)
@@ -133,16 +133,16 @@ def compose(
 class _Source:
     """The lines as a handoff reads them, once for every extent that is tried."""
 
-    def __init__(self, passages: Passages, lines: Sequence[Line], left: str) -> None:
+    def __init__(self, lines: Sequence[Line], judged: Standings | None, left: str) -> None:
         self.left = [f"- {left}"] if left else []
-        self.passages = passages
+        self.passages = passages_of(lines, judged)
         self.imported = [one.seq for one in self.passages if one.imported]
         self.talk = [one for one in self.passages if one.speaker != "tool" and one.words.strip()]
         said = [one for one in self.talk if one.speaker == "user"]
         short = {one.seq for one in said[-_SHORT_SHOWN:] if len(one.text.split()) > 1}
         self.asked = [one for one in said if one.seq in short or not is_small_talk(one.text)]
         self.approvals = approvals_of(lines)
-        self.touched = files_touched(lines)
+        self.touched = files_touched(lines, judged)
         newest = max((one.seq for one in said), default=-1)
         self.begun = sum(one.speaker == "tool" and one.seq > newest for one in self.passages)
         """Tool results since anybody asked for something."""
@@ -236,7 +236,9 @@ def _under_way(checkpoint: Checkpoint, source: _Source) -> list[str]:
     if checkpoint.asked is None or not source.begun:
         return []
     turn = checkpoint.asked.turn
-    changed = [one.path for one in source.touched if one.changed and one.turn == turn]
+    changed = [
+        one.path for one in source.touched if one.changed and one.turn == turn and not one.undone
+    ]
     files = f", changed: {', '.join(changed[-_CHANGED_SHOWN:])}" if changed else ""
     rows = [f"- Turn {turn} was begun and not finished; {source.begun} tool results{files}."]
     said = next(
@@ -302,7 +304,8 @@ def _files(touched: Sequence[Touched], environment: Environment, most: int) -> l
         state = there.get(file.path)
         disk = "" if state is None else f"; {state.words()}"
         did = f"{'imported, ' * file.imported}{'changed' if file.changed else 'read'}"
-        rows.append(f"- {file.path} ({did}, turn {file.turn}{disk})")
+        did += f", turn {file.turn}{', taken back' * file.undone}"
+        rows.append(f"- {file.path} ({did}{disk})")
     hidden = len(touched) - len(rows)
     return [*rows, f"- {hidden} more"] if hidden > 0 else rows
 

@@ -1,7 +1,9 @@
 """Handoffs on disk, and taking one over: once, and only when it is the truth about now."""
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Final
 
 from mindstone_tui.core import disk, errors, transcript
 from mindstone_tui.core.context.extract import passages_of
@@ -9,11 +11,14 @@ from mindstone_tui.core.context.summary_call import Count
 from mindstone_tui.core.entries import Line, Part, provenance, standings, window
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import HandoffReplayed, HandoffWritten
+from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.handoff import checkpoint_store, handoff
 from mindstone_tui.core.language.sentences import shortened
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import as_data, fresh_nonce
 from mindstone_tui.core.transcript.reader import rewinds_of
+
+_TURNS_TOLD: Final = 8
 
 
 class TakenOver(Part):
@@ -99,6 +104,26 @@ def corrected(history: transcript.History, after: int) -> dict[tuple[int, tuple[
     return told
 
 
+def put_back(history: transcript.History, after: int, text: str = "") -> list[str]:
+    """The newest turns whose changes to files were taken back, or done again after a line.
+
+    With a text, those that it names; what it says of that itself is not said once more.
+    """
+    told: dict[int, tuple[int, str]] = {}
+    for line in history.newest(("files_restored",), history.head.seq + 1):
+        if isinstance(entry := line.entry, FilesRestored):
+            did = "taken back" if entry.direction == "undo" else "done again"
+            for turn in entry.turns:
+                told.setdefault(turn, (line.seq, did))
+    return [
+        f"What turn {turn} did to files was {did}, by line {by}."
+        for turn, (by, did) in sorted(told.items())
+        if (did == "taken back" or by > after)
+        and (not text or re.search(rf"\bturn {turn}\b", text))
+        and not re.search(rf"\bby line {by}\b", text)
+    ][-_TURNS_TOLD:]
+
+
 def take_over_newest(places: SessionPlaces, history: transcript.History, count: Count) -> TakenOver:
     """The newest handoff with what was said since, proven, unused, and ready to be recorded."""
     letter = _newest(places, history)
@@ -107,7 +132,8 @@ def take_over_newest(places: SessionPlaces, history: transcript.History, count: 
     ]
     used = {one.entry.sha256 for one in since if isinstance(one.entry, HandoffReplayed)}
     judged = transcript.standings_of(history)
-    gone = corrected(history, letter.covers.last).values()
+    gone = [*corrected(history, letter.covers.last).values()]
+    gone += put_back(history, letter.covers.last, letter.body)
     return take_over(
         letter, standings.not_rewound(since), count, judged=judged, replayed=used, gone=gone
     )
@@ -143,7 +169,7 @@ def take_over(
     )
     body = f"{letter.body}\n\n## Since then, word for word\n{tail}" if tail else letter.body
     if rows := "\n".join(f"- {one}" for one in gone):
-        body += f"\n\n## Corrected since then\n{rows}"
+        body += f"\n\n## Changed since then\n{rows}"
     origin = f"handoff of {letter.session}, lines {letter.covers.first}-{letter.covers.last}"
     text = (
         "This was handed over from the window before. It is derived from the transcript, which "

@@ -61,11 +61,12 @@ def bootstrap(
     budget: int = 2_000,
     summary_at: Callable[[int], str] = lambda _seq: "",
     corrected: Callable[[Checkpoint], Mapping[tuple[int, tuple[str, ...]], str]] = lambda _: {},
+    put_back: Callable[[Checkpoint], Sequence[str]] = lambda _: (),
 ) -> Resumption:
     """Take the five steps; a checkpoint that is refused ends them with its reason.
 
-    `summary_at` reads the summary that a line of history derived, `corrected` says
-    what of it was judged afterwards to hold no longer.
+    `summary_at` reads the summary that a line of history derived, `corrected` says what of it was
+    judged afterwards to hold no longer, `put_back` which turns' changes to files do not stand.
     """
     steps = [ResumeStep(name="orient", detail=_position(observe(())))]
     checkpoint = load()
@@ -77,7 +78,7 @@ def bootstrap(
     )
     now = observe(file.path for file in checkpoint.environment.files)
     gone = corrected(checkpoint)
-    changed = (*drift(checkpoint.environment, now), *gone.values())
+    changed = (*drift(checkpoint.environment, now), *gone.values(), *put_back(checkpoint))
     steps.append(
         ResumeStep(name="verify", detail=" ".join(changed) or "nothing has changed", ok=not changed)
     )

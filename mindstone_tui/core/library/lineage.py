@@ -142,7 +142,7 @@ def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
         judged = hit.superseded_by if (hit.superseded_by or at + 1) <= at else None
         by = max(filter(None, (judged, standings.replaced_by(hit.passage.seq))), default=None)
         corrected = {} if by else standings.corrected_by(hit.passage.seq)
-        hits.append(
-            msgspec.structs.replace(hit, superseded_by=by, corrected=corrected, inherited=True)
-        )
+        stands = {"superseded_by": by, "corrected": corrected}
+        stands["undone_by"] = standings.undone.of_place(hit.passage.seq, hit.passage.turn)
+        hits.append(msgspec.structs.replace(hit, **stands, inherited=True))
     return msgspec.structs.replace(found, hits=tuple(hits))

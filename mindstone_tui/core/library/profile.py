@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import disk, errors, numbers, paths, patterns, transcript
-from mindstone_tui.core.entries import Line, Usage, conversation
+from mindstone_tui.core.entries import IMPORTED, Line, Usage, conversation
 from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.provenance import ImportSource, Provenance, is_imported
 from mindstone_tui.core.entries.store import SessionDescribed
@@ -33,6 +33,7 @@ ROLES: Final = ("user", "assistant", "tool")
 EXAMPLE: Final = "program:codex project:api since:2026-11-01"
 """How filters are typed into a search field."""
 _DAY: Final = len("2026-03-31")
+_THERE: Final = "~"
 _NAMED: Final = patterns.pattern_of(
     r"""(?<!\S)(program|project|since|until|model|role|tool|file):("[^"]*"?|\S*)""", re.IGNORECASE
 )
@@ -155,7 +156,7 @@ OWN: Final = "mindstone"
 """The program of a session that began here."""
 NO_NAME: Final = "unknown"
 """Stands where a session names no project, an answer no model, or a line no day."""
-_VERSION: Final = 8
+_VERSION: Final = 9
 _MOST: Final = 2_000
 """Different files, tools and models that one day of a profile counts."""
 _LONGEST_ARGUMENTS: Final = 20_000
@@ -239,6 +240,7 @@ class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
     began: str = ""
     ended: str = ""
     days: dict[str, DayProfile] = {}
+    """By the day, and behind it `~` for what another program did on it."""
     asked: str = ""
     """The day of the last request, until it comes to an end."""
     described: dict[str, DayProfile] = {}
@@ -258,12 +260,17 @@ class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
             total = added(total, each)
         return total
 
-    def days_between(self, since: str = "", until: str = "") -> list[tuple[str, DayProfile]]:
-        """The days on which something happened; what has no date falls on the last of them."""
+    def days_between(
+        self, since: str = "", until: str = "", by: str = ""
+    ) -> list[tuple[str, DayProfile]]:
+        """The days on which something happened, or was done by a program; what has no date falls
+        on the last of them."""
         spare = self.ended[:_DAY] or self.began[:_DAY] or NO_NAME
         merged: dict[str, DayProfile] = {}
-        for name, day in (*self.days.items(), *self.described.items()):
-            merged.setdefault(name or spare, DayProfile()).add(day)
+        told = ((f"{name}{_THERE}", day) for name, day in self.described.items())
+        for name, day in (*self.days.items(), *told):
+            if not by or by == (self.program if name.endswith(_THERE) else OWN):
+                merged.setdefault(name.rstrip(_THERE) or spare, DayProfile()).add(day)
         return [
             (name, day)
             for name, day in merged.items()
@@ -473,6 +480,7 @@ class _When(msgspec.Struct):
     """All that a profile wants of a tool's result, which may be long: the rest is not decoded."""
 
     ts: str
+    channel: str = ""
     parent: str | None = None
 
 
@@ -480,7 +488,11 @@ def _take_result(profile: SessionProfile, raw: bytes) -> None:
     with contextlib.suppress(msgspec.MsgspecError):
         when = msgspec.json.decode(raw, type=_When)
         if not when.parent:
-            _count(profile.days.setdefault(when.ts[:_DAY], DayProfile()).said, "tool")
+            _count(profile.days.setdefault(_day_of(when), DayProfile()).said, "tool")
+
+
+def _day_of(line: Line | _When) -> str:
+    return line.ts[:_DAY] + (_THERE if line.channel == IMPORTED else "")
 
 
 def _take(profile: SessionProfile, line: Line) -> None:
@@ -488,7 +500,7 @@ def _take(profile: SessionProfile, line: Line) -> None:
     entry = line.entry
     if line.parent or isinstance(entry, conversation.ToolCalled | conversation.TurnEnded):
         return
-    day = profile.days.setdefault(line.ts[:_DAY], DayProfile())
+    day = profile.days.setdefault(_day_of(line), DayProfile())
     profile.sources.take(line)
     match entry:
         case conversation.SessionOpened(folder=folder, forked_from=point):
@@ -512,7 +524,7 @@ def _take(profile: SessionProfile, line: Line) -> None:
         case conversation.ToolReturned():
             _count(day.said, "tool")
         case PromptPlanned(purpose=""):
-            day.cut_off, profile.asked = day.cut_off + 1, line.ts[:_DAY]
+            day.cut_off, profile.asked = day.cut_off + 1, _day_of(line)
         case conversation.AssistantPartial() if not profile.asked and not is_imported(line):
             day.cut_off += 1  # it failed when it had begun to answer
         case conversation.AssistantMessage(model=model, calls=calls):
@@ -536,7 +548,7 @@ def _take(profile: SessionProfile, line: Line) -> None:
         used = added(day.used.get(report.model, Usage()), report.usage)
         day.used = {**day.used, report.model: used}
     if day == DayProfile():
-        del profile.days[line.ts[:_DAY]]
+        del profile.days[_day_of(line)]
 
 
 def _ends(entry: object) -> bool:

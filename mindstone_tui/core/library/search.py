@@ -18,7 +18,7 @@ import msgspec
 from mindstone_tui.core import errors, transcript
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Line, conversation, provenance
-from mindstone_tui.core.entries.derived import Corrected
+from mindstone_tui.core.entries.derived import Replacement
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
@@ -51,7 +51,7 @@ EXCERPT: Final = 240
 """Characters of a hit that are shown."""
 
 
-class SessionHit(msgspec.Struct, frozen=True, kw_only=True):
+class SessionHit(Replacement, kw_only=True, omit_defaults=False):
     """One exchange that matches, and the line in it that matches best."""
 
     session: str
@@ -70,10 +70,6 @@ class SessionHit(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     imported: provenance.ImportSource | None = None
     """The program and the file that the words come from, if they were not said here."""
-    superseded_by: int | None = None
-    """The newer statement, also found, that replaces this one."""
-    corrected: Corrected = {}
-    """The sentences that others replace, by their lines, where the rest holds."""
     changed_since: int = 0
     """How many of the files that the exchange touched were changed since, as far as it is known."""
 
@@ -397,4 +393,5 @@ def _as_hit(session: str, hit: Hit) -> SessionHit:
         imported=provenance.UNKNOWN if hit.passage.imported else None,
         superseded_by=hit.superseded_by,
         corrected=hit.corrected,
+        undone_by=hit.undone_by,
     )

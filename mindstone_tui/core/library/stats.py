@@ -114,13 +114,17 @@ def add_up(
         if not (days := profile.days_between(since, until)):
             continue
         sub_agents += bool(profile.started_by) or paths.CHILD in main
-        rows = (
-            total,
-            _row(tables["program"], profile.program),
-            _row(tables["project"], profile.project),
-        )
+        rows = (total, _row(tables["project"], profile.project))
         for row in rows:
             row.sessions += 1
+        for program in {profile.program, profiles.OWN}:
+            if done := profile.days_between(since, until, program):
+                row = _row(tables["program"], program)
+                row.sessions += 1
+                for _, day in done:
+                    _add(row, day)
+                    for model, usage in day.used.items():
+                        row.use(usage, book.missing(model, usage))
         answering: set[str] = set()
         for name, day in days:
             on_day = _row(tables["day"], name)

@@ -79,10 +79,15 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     rewound: int = 0
     """The line that took the exchange back in which the file was worked on; else 0."""
+    undone: int = 0
+    """The line in which a person took back what the exchange had done to files; else 0."""
     forks: Sequence[str] = ()
     """Forks in which it was not taken back."""
     imported: str = ""
     """Where the file was worked on, in words, if another program did."""
+
+
+_MARKS: Final = ("rewound", "undone", "forks", "imported")
 
 
 class WorkDone:
@@ -162,9 +167,7 @@ class WorkDone:
                 files=files[place],
                 touched=place in touched,
                 folder=self._folder(place[0], (touched.get(place) or said[place]).seq),
-                rewound=touched[place].rewound if place in touched else 0,
-                forks=touched[place].forks if place in touched else (),
-                imported=touched[place].imported if place in touched else "",
+                **{name: getattr(touched[place], name) for name in _MARKS if place in touched},
             )
             for place in newest
         ]

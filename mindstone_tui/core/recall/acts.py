@@ -52,6 +52,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     rewound: int = 0
     """The line that took its turn back; 0 where none did. What was done stays done."""
+    undone: int = 0
+    """The line in which a person took back what its turn had done to files; 0 where that stands."""
     imported: str = ""
     """Where it was done, in words, if another program did it; for those who ask the transcript."""
     forks: Sequence[str] = ()
@@ -63,7 +65,10 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
         return named_in(self.error) or self.error.rstrip().rpartition("\n")[2]
 
 
-_COLUMNS: Final = "owners.name, seq, turn, ts, kind, about, ok, code, error, acts.rewound"
+_COLUMNS: Final = (
+    "owners.name, seq, turn, ts, kind, about, ok, code, error, acts.rewound, acts.undone"
+)
+_FACTS: Final = len(_COLUMNS.split(", "))
 _FROM: Final = "from acts join owners on number = acts.owner"
 
 
@@ -185,7 +190,7 @@ class Done:
             f" and ok and {self._whose} group by about order by max(ts) desc limit {most:d}",
             (program, self._owners),
         )
-        return [(_act(row[:10]), int(row[10])) for row in found]
+        return [(_act(row[:_FACTS]), int(row[_FACTS])) for row in found]
 
     def of_program(self, program: str, most: int) -> list[Act]:
         """Commands with a program, however they ended, the newest first."""
@@ -204,7 +209,7 @@ class Done:
             f" order by count(distinct acts.owner) desc, max(ts) desc limit {most:d}",
             (self._owners, least),
         )
-        return [(_act(row[:10]), int(row[10])) for row in found]
+        return [(_act(row[:_FACTS]), int(row[_FACTS])) for row in found]
 
     def touching(self, path: str, most: int) -> list[Act]:
         """What read or changed files whose path ends so, the newest first."""

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.entries.derived import undone_in_words
 from mindstone_tui.core.language.intent import only_asks
 from mindstone_tui.core.language.lists import expression, lists_in, pattern_beside
 from mindstone_tui.core.language.replacement import plain, replaces
@@ -112,6 +113,7 @@ def source(passage: passages.Passage, *, dated: bool = True, here: str = "") -> 
     day = passages.spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
     line = f"line {passage.seq}{_MARK * passage.imported}"
     line += f" of {passage.session}" if here not in ("", passage.session) else ""
+    line += f"; {undone_in_words(passage.undone)}" if passage.undone else ""
     return f"({day}, {line})" if day else f"({line})"
 
 

@@ -77,6 +77,7 @@ _ROWS: Final = (
     "select passages.row, sitting, at, {tokens}, {columns} from passages {beside}"
     " where passages.row in (select value from json_each(?))"
 )
+_REWOUND: Final = PASSAGE_COLUMNS.split(", ").index("rewound")
 _WITHOUT_TOKENS: Final = _ROWS.format(tokens="null", columns=PASSAGE_COLUMNS, beside="")
 _WITH_TOKENS: Final = _ROWS.format(
     tokens="signs", columns=PASSAGE_COLUMNS, beside="left join tokens on tokens.row = passages.row"
@@ -389,7 +390,7 @@ class Gatherer:
             for row, sitting, at, signs, *columns in found
             if not (columns[2] in exclude and row >> ROWS_EACH == own)
             and (owners is None or row >> ROWS_EACH in owners)
-            and not 0 < columns[-1] <= allowed.looks_until
+            and not 0 < columns[_REWOUND] <= allowed.looks_until
             and (allowed.since is None or at >= allowed.since)
             and (allowed.until is None or at <= allowed.until)
             and (not allowed.kinds or columns[8] in allowed.kinds)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from mindstone_tui.core.entries import Line, actions, standings, window
+from mindstone_tui.core.entries import Line, actions, standings
 from mindstone_tui.core.recall import acts, passages, store
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.transcript import History, reader
@@ -45,9 +45,7 @@ class CatchUp:
             self._mark = store.IndexMark(last.seq, last.hash)
             if len(self._waiting) >= store.AT_ONCE:
                 self._store(self._mark.seq)
-        if isinstance(line.entry, window.Rewound | window.Restored) or standings.superseded_in(
-            line
-        ):
+        if line.kind in standings.TAKES_BACK or standings.superseded_in(line):
             self._rewinds.append(line)
         self._done += self._doings.take(line)
         found = self._chunker.passages(line)

@@ -66,6 +66,8 @@ class Passage(msgspec.Struct, frozen=True):
     """As JSON, the sentences that others replace, by their lines, where the rest holds."""
     rewound: int = 0
     """The line that took it back, as the index knows; 0 while it holds."""
+    undone: int = 0
+    """The line that took back what its turn had done to files; 0 while that stands."""
     meaning: bool = True
     """Whether a vector is made; the far end of a long tool output is found by words alone."""
 

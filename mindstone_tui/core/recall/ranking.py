@@ -154,10 +154,15 @@ def _hit(passage: Passage, parts: Sequence[float]) -> Hit:
     kept = {name: round(value, 4) for name, value in named if abs(value) >= 5e-5}
     score = round(sum(kept.values()), 4)
     hit = Hit(passage=passage, score=score, parts=kept, text=passage.text)
-    if not passage.superseded and not passage.corrected:
+    if not (passage.superseded or passage.corrected or passage.undone):
         return hit
     by, parts_of_it = passage.superseded or None, corrected_of(passage)
-    return msgspec.structs.replace(hit, superseded_by=by, corrected={} if by else parts_of_it)
+    return msgspec.structs.replace(
+        hit,
+        superseded_by=by,
+        corrected={} if by else parts_of_it,
+        undone_by=passage.undone or None,
+    )
 
 
 def corrected_of(passage: Passage) -> Corrected:

@@ -21,6 +21,7 @@ import apsw
 import msgspec
 
 from mindstone_tui.core.entries import Line, actions, standings, window
+from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.recall import acts
 from mindstone_tui.core.recall.library_file import EVERYBODY, load_vectors, span_of, writing
 from mindstone_tui.core.recall.passages import CHUNKING, Passage, epoch, indexed_words
@@ -41,7 +42,7 @@ _NOT_THERE: Final = (0, b"", PENDING, PENDING)
 
 PASSAGE_COLUMNS: Final = (
     "id, session, seq, entry, turn, ts, role, speaker, kind, text, source_id, piece, pieces, "
-    "form, about, imported, superseded, corrected, rewound"
+    "form, about, imported, superseded, corrected, rewound, undone"
 )
 
 _FIELDS: Final = tuple(PASSAGE_COLUMNS.split(", "))
@@ -242,6 +243,18 @@ class Tables:
         )
         for table in ("passages", "acts"):
             match line.entry:
+                case FilesRestored(direction=direction, turns=turns) as act:
+                    if direction == "redo" or act.total or not act.left:
+                        self._database.execute(
+                            f"update {table} set undone = ?1 where owner = ?4 and seq < ?2"
+                            " and turn in (select value from json_each(?3))",
+                            (
+                                line.seq if direction == "undo" else 0,
+                                line.seq,
+                                json.dumps(turns),
+                                self.owner,
+                            ),
+                        )
                 case window.Rewound(to_turn=turn, state=state):
                     self._database.execute(
                         f"update {table} set rewound = ?1 where owner = ?4 and turn > ?2"
@@ -468,8 +481,8 @@ def _lacks(*, languages: bool) -> str:
 def passage_from(columns: Sequence[Any]) -> Passage:
     """A passage from its columns, in the order of `PASSAGE_COLUMNS`."""
     # What we wrote ourselves; checking it would take four times as long.
-    *said, imported, superseded, corrected, rewound = columns
-    return Passage(*said, bool(imported), superseded, corrected, rewound)  # type: ignore[call-arg]
+    *said, imported, superseded, corrected, rewound, undone = columns
+    return Passage(*said, bool(imported), superseded, corrected, rewound, undone)  # type: ignore[call-arg]
 
 
 def _hash_word(content: bytes) -> str:

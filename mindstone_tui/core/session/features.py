@@ -181,6 +181,10 @@ class Feature:
         """Get ready for a turn; what a person should know, each thing told once."""
         return ()
 
+    async def untold(self) -> Sequence[str]:
+        """What the model must hear with the next message of what changed under it."""
+        return ()
+
     def heard(self, line: Line, text: str) -> Sequence[Line]:
         """Look at a person's message before it is answered; the lines that were written for it."""
         return ()

@@ -98,6 +98,7 @@ class SessionServices(msgspec.Struct, dict=True, eq=False):
         self.context.services = TurnServices(
             make_ready=self._make_ready,
             system_prompt=self._system_prompt,
+            untold=self._untold,
             heard=self._heard,
             bring=self._bring,
             recalls=lambda: self.recall.on,
@@ -244,6 +245,9 @@ class SessionServices(msgspec.Struct, dict=True, eq=False):
         if quoted is not None:
             sections.append(quoted)
         return system_prompt.SystemPrompt(tuple(sections), tuple(warnings))
+
+    async def _untold(self) -> list[str]:
+        return [each async for each in self.features.gather(lambda one: one.untold())]
 
     def _heard(self, line: Line, text: str) -> list[Line]:
         return self.features.collect(lambda feature: feature.heard(line, text))

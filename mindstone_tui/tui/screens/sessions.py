@@ -18,7 +18,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core import errors, numbers
-from mindstone_tui.core.entries import derived, provenance, standings
+from mindstone_tui.core.entries import provenance, standings
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library import projects
 from mindstone_tui.core.library.projects import shown_folder
@@ -302,8 +302,7 @@ def _name(row: profiles.ListedSession) -> str:
 def _hit(hit: SessionHit) -> Content:
     # What was said matters more than the whole of a long name.
     speaker = f"{hit.speaker}, {provenance.MARK}" if hit.imported else hit.speaker
-    newer = derived.replaced_in_words(hit.superseded_by, hit.corrected)
-    speaker = ", ".join((speaker, *newer))
+    speaker = ", ".join((speaker, *hit.replaced))
     name = show.line(hit.session.removeprefix("agent:"), 22).plain
     return Content.assemble(
         ("↺ ", "$context-recalled"),

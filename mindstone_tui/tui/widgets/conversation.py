@@ -35,7 +35,6 @@ STEP: Final = 8
 MOST: Final = 36
 """Exchanges that stay mounted; those farthest from the view give way."""
 
-_BACK: Final = "This turn counts again."
 _NO_END: Final = (
     "This turn had not ended when you came: the program was stopped, or it runs elsewhere."
 )
@@ -114,25 +113,28 @@ class ConversationView(VerticalScroll, GrowsQuietly):
                 await self._mount_newest(exchange)
             return
         self._play(exchange, event)
-        if getattr(event, "kind", "") in ("rewound", "restored"):
-            await self._mark_rewound()
+        went_back = getattr(event, "kind", "") in ("rewound", "restored")
+        if went_back or hasattr(event, "direction"):  # files were put back
+            await self._mark_turns()
 
     def _play(self, exchange: ExchangeEvents, event: ev.AnyEvent) -> None:
         if (view := self._views.get(id(exchange))) is not None:
             view.play(event)
 
-    async def _mark_rewound(self) -> None:
-        """Let every turn say whether it counts, after what counts has changed."""
-        from mindstone_tui.core.entries.standings import REWOUND  # 8 ms
+    async def _mark_turns(self) -> None:
+        """Let every turn say what became of it, after what counts has changed."""
+        from mindstone_tui.core.entries.standings import AGAIN  # 8 ms
         from mindstone_tui.core.events import Noticed  # 10 ms
 
         if self.past is None:
             return
         standings = await self.past().standings()
         for exchange in self.feed.exchanges:
-            if (gone := standings.took_back(exchange.turn)) != exchange.rewound:
-                exchange.rewound = gone
-                said = Noticed(message=REWOUND if gone else _BACK, level="warning")
+            before, exchange.notes = exchange.notes, standings.notes(exchange.turn)
+            told = [note for note in exchange.notes if note not in before]
+            told += [AGAIN[note] for note in before if note not in exchange.notes]
+            for note in told:
+                said = Noticed(message=note, level="warning")
                 exchange.add(said)
                 self._play(exchange, said)
 
@@ -168,15 +170,15 @@ class ConversationView(VerticalScroll, GrowsQuietly):
     async def _read_page(self) -> list[ExchangeEvents]:
         """One page further back; a turn that began before it waits for the next page."""
         # Reading transcripts is not needed for the first paint, nor for a new session.
-        from mindstone_tui.core.entries.standings import REWINDS
+        from mindstone_tui.core.entries.standings import TAKES_BACK
         from mindstone_tui.tui.from_entries import exchanges_in, split_at_turn
 
         assert self._history is not None
         first = max(0, self._unread - PAGE)
         lines = await self._history.lines(first, self._unread - first)
         self._unread = first
-        # A rewind stands behind what it takes back: pages are read from the end.
-        self._rewinds += [one for one in lines if getattr(one, "kind", "") in REWINDS]
+        # What takes a turn back stands behind it: pages are read from the end.
+        self._rewinds += [one for one in lines if getattr(one, "kind", "") in TAKES_BACK]
         opening, rest = split_at_turn([*lines, *self._open_turn])
         if first == 0:
             opening, rest = [], [*opening, *rest]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import os
 from pathlib import Path
 from typing import Any
@@ -151,3 +153,38 @@ async def test_undo_says_that_a_jobs_later_work_is_not_part_of_it(tmp_path: Path
         _, text = await stage.run("/undo")
         assert "Not part of it: what job 1 (`until" in text
         assert [each.name for each in work.iterdir()] == ["late"]
+
+
+async def test_the_model_hears_that_a_job_ended_with_the_session(tmp_path: Path) -> None:
+    says = script(tmp_path, background("sleep 600"), {"text": "started"}, {"text": "so"}, loop=True)
+    async with on_stage(tmp_path / "home", cwd=tmp_path, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("run it")
+    async with on_stage(tmp_path / "home", cwd=tmp_path, model=says, asks=True) as stage:
+        await stage.say("what runs?")
+        assert "Job 1 ended after" in str(stage.requests()[-1])
+
+
+@pytest.mark.parametrize("stays", [False, True])
+async def test_a_job_of_a_program_that_was_killed_is_told_as_over_and_not_as_running(
+    tmp_path: Path, stays: bool
+) -> None:
+    says = script(tmp_path, {"text": "so"}, loop=True)
+    async with on_stage(tmp_path / "home", cwd=tmp_path, model=says, asks=True) as stage:
+        folder = stage.session.services.places.jobs
+        folder.mkdir()
+        log = folder / "1.log"
+        with log.open("w") as output:
+            fcntl.flock(output, fcntl.LOCK_SH)
+            lives = await asyncio.create_subprocess_exec("sleep", "600", stdout=output)
+        began = JobStarted(job=1, command="sleep 600", log=str(log), stays=stays)
+        stage.session.services.context.window.record(began)
+        assert "runs, begun by another program" in (await stage.run("/jobs"))[1]
+        lives.kill()
+        await lives.wait()
+        await stage.say("what runs?")
+        assert [(one.job, one.ending) for one in stage.entries(JobEnded)] == [(1, "unseen")]
+        assert (await stage.run("/jobs"))[1] == "Nothing runs."
+        assert "Job 1 is over, and nobody saw how it ended" in str(stage.requests()[-1])
+        await stage.say("and now?")
+        assert len(stage.entries(JobEnded)) == 1

@@ -11,7 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mindstone_tui.core.entries import Line, Usage
+from mindstone_tui.core.entries import Draft, Line, Usage
+from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
+from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.interchange.formats import formats
@@ -29,7 +31,14 @@ from mindstone_tui.core.library.resume_command import (
     find_session,
     resume_command,
 )
-from mindstone_tui.core.library.stats import StatsRow, add_up, calendar, session_numbers, stats_page
+from mindstone_tui.core.library.stats import (
+    StatsRow,
+    add_up,
+    calendar,
+    session_numbers,
+    stats_of,
+    stats_page,
+)
 from mindstone_tui.core.paths import Places, SessionKey
 from tests.builders import transcript_in, use_tool
 from tests.core.session.stage import on_stage, script
@@ -230,3 +239,20 @@ async def test_a_card_counts_a_year_and_what_was_taken_back_is_not_on_it(
     later = card_of(places, SessionFilter(), today + YEAR + timedelta(days=2))
     assert (later.turns, later.days, later.longest) == (0, {}, None)
     assert ElementTree.fromstring(card_svg(later)) is not None
+
+
+def test_turns_had_here_in_an_imported_session_are_not_the_other_programs(home: Path) -> None:
+    old = "2025-03-02T09:00:00.000Z"
+    transcript = transcript_in(home)
+    theirs = (TurnStarted(), UserMessage(text="hello"))
+    transcript.append_all([Draft(entry=one, turn=1, channel="import", ts=old) for one in theirs])
+    transcript.append(SessionDescribed(program="codex", began=old, ended=old))
+    for entry in (TurnStarted(), UserMessage(text="and on")):
+        transcript.append(entry, turn=2)
+    transcript.close()
+    found = stats_of(Places.resolve({"MINDSTONE_HOME": str(home)}))
+    assert {row.name: (row.turns, row.sessions) for row in found.programs} == {
+        "codex": (1, 1),
+        "mindstone": (1, 1),
+    }
+    assert (found.total.turns, found.total.sessions) == (2, 1)

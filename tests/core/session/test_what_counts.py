@@ -2,7 +2,7 @@
 
 The lines are folded here a second time, from their JSON alone and by nothing of the program. Small
 sessions are walked through what changes the standing of lines (corrections, rewinds, restores,
-kills, forks, imports), and each surface is held to that fold.
+undone work, kills, forks, imports), and each surface is held to that fold.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ import pytest
 from mindstone_tui.cli.main import run as run_verb
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantPartial, TurnStarted, UserMessage
+from mindstone_tui.core.events import Answer, AnyEvent, ToolAsked
 from mindstone_tui.core.interchange.import_session import import_file
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import History, Transcript, standings_of
 from mindstone_tui.servers import acp_updates, page_items
 from tests.builders import places_in
-from tests.core.session.stage import Stage, on_stage, script
+from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.faults import sized
 
 Marks = dict[int, set[tuple[str, int | None]]]
@@ -38,6 +40,13 @@ ROOF_IS = "Correction: the roof code is 5823, not 5822."
 ROOF_AGAIN = "Correction: the roof code is 5824, not 5823."
 PUMP_IS = "Correction: the pump is model P9, not P7."
 KILL, FORK, IMPORT, DECIDE = "kill ", "/fork child", "import", "/memory"
+WORK = "Please write down: "
+"""Begins a message for which the model changes a file."""
+
+
+def wrote(thing: str, number: int) -> str:
+    return f"{WORK}remark {number} on the {thing} code, {number}."
+
 
 WALKS = {
     "a chain": [ROOF, PUMP, ROOF_IS, ROOF_AGAIN, "thanks"],
@@ -65,12 +74,21 @@ WALKS = {
         *(ROOF, "Please remember that the cellar is dry.", "hello"),
         *("Please remember that the attic is wet.", "/rewind turn 3", "thanks"),
     ],
+    "undone work": [
+        *(ROOF, wrote("gate", 7101), "hello", "/undo", "thanks"),
+        *(wrote("gate", 7102), wrote("roof", 7103), "/undo 2", "/redo"),
+        *("/undo", "well, then", "/rewind turn 5 --files", "no more"),
+    ],
+    "undone work in a fork": [
+        *(wrote("gate", 7101), wrote("gate", 7102), "/undo", FORK, "thanks"),
+        *(wrote("gate", 7103), "/undo", "hello", "/redo", "well, then"),
+    ],
     "an import": [ROOF, KILL + PUMP, ROOF_IS, "hello", "/rewind turn 3", IMPORT, PUMP_IS, "thanks"],
 }
 
 
 _MOVES = ("correct", "correct", "correct", "talk", "rewind", "restore")
-_MORE = (*_MOVES, *_MOVES, "task", "remember", DECIDE, "/undo", FORK, IMPORT)
+_MORE = (*_MOVES, *_MOVES, "task", "remember", DECIDE, WORK, WORK, "/undo", "/redo", FORK, IMPORT)
 _FEW = 6
 
 
@@ -97,7 +115,9 @@ def any_walk(seed: int) -> list[str]:
                 done = "/task done" if f"/task start {thing}" in steps else f"/task start {thing}"
                 steps.append(done)
                 continue
-            case ("/memory" | "/undo" | "/fork child" | "import") as step if turn > 1:
+            case "Please write down: ":
+                steps.append(wrote(thing, number))
+            case ("/memory" | "/undo" | "/redo" | "/fork child" | "import") as step if turn > 1:
                 if not (step in (FORK, IMPORT) and {FORK, IMPORT} & {*steps}):
                     steps.append(step)
                 continue
@@ -118,11 +138,15 @@ _GOES_BACK = {
     *("handoff_written", "handoff_replayed"),
 }
 _MARK = re.compile(
-    r"\b(rewound|superseded|corrected in part|interrupted|imported|copied)\b"
+    r"\b(rewound|superseded|corrected in part|interrupted|imported|copied"
+    r"|changes to files taken back)\b"
     r"(?: by (?:#|line )(\d+))?"
 )
-_BESIDE = ("rewound", "superseded", "corrected", "interrupted", "imported")
+_BESIDE = ("rewound", "superseded", "corrected", "undone", "interrupted", "imported")
 """What is told wherever a message is read."""
+
+
+_DID = (*_SAID, "assistant_message", "tool_called", "tool_returned", "files_changed")
 
 
 class ByHand:
@@ -133,8 +157,16 @@ class ByHand:
         self._rewinds: list[tuple[Json, set[int]]] = []
         self._turns = {one["seq"]: one["turn"] for one in lines}
         self._said: dict[int, dict[int, list[str]]] = {}
+        self.undone: dict[int, int] = {}
+        """Turns whose work was taken back, each with the line that did."""
         for one in lines:
             match one["kind"]:
+                case "files_restored":
+                    self.undone |= dict.fromkeys(one["turns"], one["seq"])
+                    if one["direction"] == "redo":
+                        self.undone = {
+                            turn: by for turn, by in self.undone.items() if turn not in one["turns"]
+                        }
                 case "rewound":
                     self._rewinds.append((one, set()))
                 case "restored":
@@ -179,6 +211,8 @@ class ByHand:
         else:
             last = {one: by for by, part in known.items() for one in part}
             found |= {("corrected", by) for by in last.values()}
+        if line["kind"] in _DID and line["seq"] < self.undone.get(line["turn"], 0):
+            found.add(("undone", self.undone[line["turn"]]))
         cut = line.get("ending") == "interrupted" or line.get("status") == "interrupted"
         if cut or line["kind"] == "assistant_partial":
             found.add(("interrupted", None))
@@ -199,7 +233,9 @@ class ByHand:
 def marks_in(words: str) -> set[tuple[str, int | None]]:
     """The marks that a text tells."""
     found = ((what.partition(" ")[0], by) for what, by in _MARK.findall(words))
-    return {(what, int(by) if by else None) for what, by in found}
+    return {
+        ("undone" if what == "changes" else what, int(by) if by else None) for what, by in found
+    }
 
 
 def leave(stage: Stage, text: str) -> None:
@@ -218,11 +254,37 @@ def decision(lines: list[Json]) -> str:
     return f"/memory {'approve' if seq % 2 else 'refuse'} m{seq}"
 
 
+def agree(stage: Stage, event: AnyEvent) -> None:
+    """Say yes to everything."""
+    if isinstance(event, ToolAsked):
+        stage.session.answer(event.call, Answer(allowed=True))
+
+
+def work_of(home: Path) -> Path:
+    """Where files are changed."""
+    return home.parent / "work"
+
+
+async def work_on(stage: Stage, model: str, text: str) -> None:
+    """Ask for something for which a file is changed."""
+    number = text.rstrip(".").rpartition(" ")[2]
+    writes = calls(("write", {"path": "notes.txt", "content": f"{number}\n"}))
+    folder = stage.places.folder / f"asked-{number}"
+    folder.mkdir()
+    await stage.run(f"/model {script(folder, writes, {'text': f'Wrote {number} down.'})}")
+    await stage.say(text)
+    assert (work_of(stage.session.services.home.data) / "notes.txt").read_text() == f"{number}\n"
+    await stage.run(f"/model {model}")
+
+
 async def walk(home: Path, model: str, steps: list[str]) -> SessionKey:
     """Go through the steps, each as far as a session of its own lasts; which one they end in."""
     key, left = SessionKey.parse("main"), list(steps)
+    work = work_of(home)
+    work.mkdir()
     while left:
-        async with on_stage(home, key=key, model=model) as stage:
+        async with on_stage(home, key=key, model=model, cwd=work, asks=True) as stage:
+            stage.on_event = partial(agree, stage)
             await stage.run("/status")  # whoever comes next ends what was left open
             while left:
                 step = left.pop(0)
@@ -230,7 +292,10 @@ async def walk(home: Path, model: str, steps: list[str]) -> SessionKey:
                     break
                 if step == DECIDE:
                     step = decision(lines_of(home, key))
-                await (stage.run(step) if step.startswith("/") else stage.say(step))
+                if step.startswith(WORK):
+                    await work_on(stage, model, step)
+                else:
+                    await (stage.run(step) if step.startswith("/") else stage.say(step))
                 await stage.rest()
             else:
                 return key
@@ -278,6 +343,7 @@ def shown(home: Path, key: SessionKey, capsys: pytest.CaptureFixture[str]) -> di
 
 _REPLACED = ("superseded", "corrected")
 _CUT = "cut off here"
+_BACK = "What this turn did to files was taken back"
 _GONE, _THEIRS = "This turn was rewound", "Imported: said to another program"
 
 
@@ -301,6 +367,7 @@ def hold_exports(home: Path, key: SessionKey, byhand: ByHand) -> None:
             found = re.search(turn, text if name == "md" else page, re.S)
             assert found is not None, (name, line)
             told = found[0]
+            assert (_BACK in told) is any(what == "undone" for what, _ in want), (name, line)
             assert (_GONE in told) is any(what == "rewound" for what, _ in want), (name, line)
             assert (_THEIRS in told) is (("imported", None) in want), (name, line)
             if line["kind"] == "assistant_partial":
@@ -330,6 +397,7 @@ def hold_library(
                     ("corrected", int(n)) for n in hit["corrected"]
                 }
                 marks |= {("superseded", hit["superseded_by"])} if hit["superseded_by"] else set()
+                marks |= {("undone", hit["undone_by"])} if hit["undone_by"] else set()
                 marks |= {("imported", None)} if hit["imported"] else set()
                 beside = {one for one in want if one[0] in _BESIDE}
                 assert beside <= marks if hit["imported"] else beside == marks, (
@@ -365,6 +433,8 @@ async def hold_work(stage: Stage, byhand: ByHand) -> None:
     await stage.run("/checkpoint save")
     shown = [(await stage.run(f"/checkpoint {verb}"))[1] for verb in ("show", "resume")]
     by_line = {one["seq"]: byhand.of(one) for one in said}
+    for turn, by in byhand.undone.items():
+        assert f"What turn {turn} did to files was taken back, by line {by}." in shown[1]
     for text in shown:
         for one in said:
             assert one["seq"] in stands or one["text"] not in text, ("checkpoint", one)
@@ -402,6 +472,7 @@ async def hold_guide(stage: Stage, home: Path, key: SessionKey) -> None:
                 marks = {what for what, _ in said.get(seq, ())}
                 assert "rewound" not in marks, ("guide", answer)
                 assert row.startswith("Before") or "superseded" not in marks, ("guide", answer)
+                assert ("files taken back" in row) is ("undone" in marks), ("guide", answer)
 
 
 async def hold(
@@ -452,6 +523,7 @@ async def hold_recall(
     for hit in hits:
         marks: set[tuple[str, int | None]] = {("corrected", by) for by in hit.corrected}
         marks |= {("superseded", hit.superseded_by)} if hit.superseded_by else set()
+        marks |= {("undone", hit.undone_by)} if hit.undone_by else set()
         marks |= {("imported", None)} if hit.passage.imported else set()
         # Nobody has written down yet what corrects what in a file that was taken over.
         assert want <= marks if ("imported", None) in want else want == marks, ("recall", line, hit)
@@ -464,7 +536,7 @@ async def test_every_surface_tells_of_a_line_what_the_lines_say(
     model = script(tmp_path, {"text": "Fine."}, loop=True)
     key = await walk(home, model, WALKS[name])
     for each in {key, SessionKey.parse("main")}:
-        async with on_stage(home, key=each, model=model) as stage:
+        async with on_stage(home, key=each, model=model, cwd=work_of(home)) as stage:
             if '"ending":"interrupted"' in stage.places.transcript.read_text():
                 await stage.say("Go on, please.")  # what was cut off is judged with the next turn
                 await stage.rest()

@@ -13,8 +13,14 @@ from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conv
 from mindstone_tui.core.entries.actions import Action, actions_of, kind_of
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.provenance import is_imported, quoted
-from mindstone_tui.core.entries.standings import REPLACED, REWOUND, Standings, turns_in_words
-from mindstone_tui.core.entries.store import FilesRestored, Imported
+from mindstone_tui.core.entries.standings import (
+    REPLACED,
+    REWOUND,
+    UNDONE,
+    Standings,
+    turns_in_words,
+)
+from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.language import intent, replacement, sentences
 from mindstone_tui.core.statements.recogniser import recognise
@@ -126,6 +132,8 @@ def turns_in(source: "StorySource") -> Iterator[Turn]:
             scenes.append(mark(seq=first.seq, kind="imported", sign="⇥", title=_IMPORTED))
         if (by := rewinds.of_place(first.seq, number)) is not None:
             scenes.append(mark(seq=by, kind="rewound", sign="↶", title=REWOUND.rstrip(".")))
+        if (by := source.standings.undone.of_turn(number)) is not None:
+            scenes.append(mark(seq=by, kind="undone", sign="↶", title=UNDONE.rstrip(".")))
         for line in chain((first,), lines):
             notes = (*source.standings.taken_back(line.seq), *source.stands(line, REPLACED))
             scenes += _scenes(line, calls, "; ".join(notes))
@@ -271,11 +279,8 @@ def outcomes(source: StorySource) -> Outcomes:
 
     standings = source.standings
     lines = [line for line in source.lines() if standings.rewinds.of(line) is None]
-    taken_back: set[int] = set()
     for line in lines:
         match line.entry:
-            case FilesRestored(direction=direction, turns=turns):
-                taken_back = taken_back - {*turns} | ({*turns} if direction == "undo" else set())
             case conversation.UserMessage(text=text):
                 words = as_written(text)
                 if not intent.is_small_talk(words):
@@ -293,7 +298,8 @@ def outcomes(source: StorySource) -> Outcomes:
                     add("Commits", f"{commit} {subject}", line)
     foreign = {line.seq for line in lines if is_imported(line)}
     for done in actions_of(lines):
-        if done.kind == "change" and done.ok and done.turn not in taken_back:
+        undone = standings.undone.of_place(done.seq, done.turn) is not None
+        if done.kind == "change" and done.ok and not undone:
             add("Files", done.about + (" (imported)" if done.seq in foreign else ""), done)
     return found
 
