@@ -71,7 +71,7 @@ def _held(path: Path, flags: int) -> int:
 def _runs(path: Path) -> bool:
     """Whether some process still writes this output."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
@@ -251,14 +251,15 @@ class JobsFeature(Feature):
         self.context.tell(job_ended(entry))
 
     def _elsewhere(self) -> list[JobStarted]:
-        """Jobs of this session that another program began, and that have no end."""
+        """Jobs of this session that another program began on this machine, and that have no end."""
         begun: dict[int, JobStarted] = {}
-        if not any(self.session.places.jobs.glob("*.log")):
+        here = {str(path) for path in self.session.places.jobs.glob("*.log")}
+        if not here:
             return []
         with self.context.transcript.history() as history:
             for line in reversed(list(history.newest(_KINDS, history.head.seq + 1))):
                 match line.entry:
-                    case JobStarted(job=number) as entry if not line.parent:
+                    case JobStarted(job=number) as entry if entry.log in here:
                         begun[number] = entry
                     case JobEnded(job=number):
                         begun.pop(number, None)
