@@ -302,11 +302,12 @@ def warm_up() -> None:
     from mindstone_tui.core.entries import make_decoders  # 40 ms
     from mindstone_tui.core.redaction import Redactor  # 20 ms
     from mindstone_tui.core.session import build  # 0.1 s
-    from mindstone_tui.core.statements import recogniser
+    from mindstone_tui.core.statements import cues, recogniser  # 0.1 s of expressions
 
     del build
     make_decoders()
-    recogniser.recognise_standing_instruction("From now on always use tabs, never spaces.")
+    for cue in cues.all_cues():
+        recogniser.kind_of_sentence(cue.example)
     Redactor().redact("a-name_1234567890/with.many-parts+and=more")
 
 

@@ -115,3 +115,22 @@ def test_the_programs_of_the_page_run(tmp_path: Path, home: Path) -> None:
 
 def _indented(text: str) -> str:
     return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
+
+
+def test_a_long_first_message_is_read_with_expressions_that_were_compiled_before() -> None:
+    program = (
+        "import re\n"
+        "from mindstone_tui.api import warm_up\n"
+        "from mindstone_tui.core.statements.recogniser import worth_asking_about\n"
+        "warm_up()\n"
+        "compiled, compile = [], re.compile\n"
+        "re.compile = lambda *given: compiled.append(given) or compile(*given)\n"
+        "worth_asking_about('''\n"
+        "It is what it needs to be, and we only keep what was said once.\n"
+        "Then nothing leaves it again, so they can be found there.\n"
+        "He was to list what is next, but code of an item is not needed.''' * 100)\n"
+        "print(len(compiled))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert not done.stderr
+    assert int(done.stdout) <= 3  # of some eighty, 100 ms in all

@@ -53,6 +53,10 @@ _ARTICLE: Final = pattern_of(r"^(?:[وفبك]?ال|لل)(?=\w{3})")
 _BETWEEN_SEGMENTS: Final = "/\\:,;|(){}[]<>\"'`=&?!"
 _SEGMENT: Final = pattern_of(f"[{re.escape(_BETWEEN_SEGMENTS)}]+")
 _HUMPS: Final = pattern_of(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SCRAMBLED: Final = pattern_of(r"[0-9](?=[A-Za-z])")
+_LONGEST_NAME, _OFTEN = 60, 16
+"""What is longer and where a letter follows a number once in so many signs is base64 or the like:
+its capitals begin no words. Names and paths of that length have hardly a number in them."""
 _CLUSTER: Final = pattern_of(rf".[{_MARKS}]*", re.DOTALL)
 """A character with the signs on it."""
 _DENSE: Final = pattern_of(
@@ -97,6 +101,8 @@ def words_of(text: str) -> Iterator[str]:
 
 def _words_between_blanks(chunk: str) -> str:
     """The words of what stands between blanks, joined."""
+    if len(chunk) > _LONGEST_NAME and len(_SCRAMBLED.findall(chunk)) * _OFTEN > len(chunk):
+        chunk = chunk.lower()
     core = chunk.strip(_ASCII_EDGES)
     if core.isalnum() and core.isascii() and (low := core.lower())[1:] == core[1:]:
         return low

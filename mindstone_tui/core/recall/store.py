@@ -38,7 +38,9 @@ PENDING, STORED, FAILED, UNWANTED, NOT_READ = range(5)
 """What `passages.vector` says, and `passages.other` of the vector for many languages; that one is
 `NOT_READ` until somebody who can make such vectors has looked at the language of the text."""
 
-_NOT_THERE: Final = (0, b"", PENDING, PENDING)
+_Row = tuple[int, bytes, int, int]
+"""What is known of a stored passage: its row, its hash, and its two vectors."""
+_NOT_THERE: Final[_Row] = (0, b"", PENDING, PENDING)
 
 PASSAGE_COLUMNS: Final = (
     "id, session, seq, entry, turn, ts, role, speaker, kind, text, source_id, piece, pieces, "
@@ -109,8 +111,9 @@ class Tables:
             self.store(passages[:AT_ONCE], None)
             passages = passages[AT_ONCE:]
         # All words before any is stored: others may write meanwhile, and either alone keeps the
-        # processor's caches to itself.
-        words = {passage.id: indexed_words(passage) for passage in passages}
+        # processor's caches to itself. A turn that searched has stored most of its own before.
+        known = self._between(passages)
+        words = {one.id: indexed_words(one) for one in passages if not _is_there(one, known)}
         with writing(self._database):
             if alone:
                 self._keep({passage.id for passage in passages})
@@ -131,7 +134,7 @@ class Tables:
         digest = hashlib.sha256()
         found = 0
         states = set()
-        known = self._between(passages) if passages else {}
+        known = self._between(passages)
         for passage in passages:
             content = passage.content_hash
             row, stored, vector, other = known.get(passage.id, _NOT_THERE)
@@ -372,43 +375,41 @@ class Tables:
         if not passages:
             return
         known = self._between(passages)
-        fresh: dict[str, tuple[Passage, bytes]] = {}
+        fresh: dict[str, Passage] = {}
         for passage in passages:
-            content = passage.content_hash
-            before = known.get(passage.id)
-            if before is not None and before[1] == content:
+            if _is_there(passage, known):
                 continue
-            if before is not None:
-                self._remove(before[0])
-                del known[passage.id]
-            fresh[passage.id] = (passage, content)
+            if passage.id in known:
+                self._remove(known.pop(passage.id)[0])
+            fresh[passage.id] = passage
         row, sitting, latest = self._newest()
         first = self._span.first
         rows: list[tuple[Any, ...]] = []
         cut: list[tuple[int, str, str]] = []
-        for passage, content in fresh.values():
-            at = epoch(passage.ts)
+        for passage in fresh.values():
+            at, content = epoch(passage.ts), passage.content_hash
             if row > first:
                 sitting += abs(at - latest) > SITTING_GAP
             row, latest = row + 1, at
             vector, other = (PENDING, NOT_READ) if passage.meaning else (UNWANTED, UNWANTED)
             columns = msgspec.structs.astuple(passage)[: len(_FIELDS)]
             rows.append((row, self.owner, content, at, sitting, vector, other, *columns))
-            cut.append((row, words[passage.id], _hash_word(content)))
+            body = words.get(passage.id) or indexed_words(passage)
+            cut.append((row, body, _hash_word(content)))
         self._database.executemany(_INSERT_PASSAGE, rows)
         self._count(len(rows))
         self._database.executemany("insert into words (rowid, body, hash) values (?, ?, ?)", cut)
 
-    def _between(self, passages: Sequence[Passage]) -> dict[str, tuple[int, bytes, int, int]]:
-        """What is there of the lines that these passages come from.
+    def _between(self, passages: Sequence[Passage]) -> dict[str, _Row]:
+        """What is there of the lines, or of the part of one, that these passages come from.
 
         By id: the row, the hash and what is known of the two vectors.
         """
-        lines = [passage.seq for passage in passages]
+        places = [(passage.seq, passage.piece) for passage in passages] or [(0, 0)]
         found = self._database.execute(
             "select id, row, hash, vector, other from passages"
-            " where owner = ? and seq between ? and ?",
-            (self.owner, min(lines), max(lines)),
+            " where owner = ? and (seq, piece) between (?, ?) and (?, ?)",
+            (self.owner, *min(places), *max(places)),
         )
         return {name: (row, content, vector, other) for name, row, content, vector, other in found}
 
@@ -461,6 +462,10 @@ class Tables:
         found = self._database.execute(statement, (row,)).fetchone()
         assert found is not None
         return tuple(bytes(column) for column in found)
+
+
+def _is_there(passage: Passage, known: Mapping[str, _Row]) -> bool:
+    return known.get(passage.id, _NOT_THERE)[1] == passage.content_hash
 
 
 def count_waiting(*, languages: bool) -> str:

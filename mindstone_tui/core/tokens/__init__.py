@@ -23,6 +23,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -49,13 +50,18 @@ _JOINT: Final = pattern_of(r"[A-Za-z](?=[\n -&(-@\[-`{-~])|[0-9](?=[\n -/:-~])|[
 """Where one token ends and another begins in every vocabulary."""
 _REMEMBERED: Final = 20_000
 """Pieces whose count is kept: most of a text is words that were met before."""
-_RANKS, _STRETCHES = 50_000, 64
-"""Ranks of neighbours that are kept, and counts of stretches: rows of one sign repeat them."""
+_RANKS: Final = 50_000
+"""Ranks of neighbours that are kept."""
+_MANY: Final = 4_000
+"""New pieces of a text from which all ranks are laid out, in 0.1 s: looking them up takes more."""
 _BEYOND: Final = pattern_of("[^\\x00-\\x7f§«°±·»×÷‐-‧‰-⁞←-⏿─-❵➔-➿]")
 """What is neither ASCII nor a mark that no alphabet, number or space has."""
 _CLASS: Final = pattern_of(r"\[|\]|\\(?:p\{(\w+)\}|([sS])|.)")
 _PLAIN: Final = {"L": "A-Za-z", "Lu": "A-Z", "Ll": "a-z", "N": "0-9", "s": " \\t\\n\\x0b\\f\\r"}
 """What is left of a class of characters when there is nothing beyond."""
+
+_RankOf = Callable[[bytes, int], int]
+"""Gives a token's number, or what it is given for none."""
 
 
 class Vocabulary:
@@ -78,30 +84,33 @@ class Vocabulary:
         self._mask = slots - 1
         self._pattern: str = json.loads(self._bytes[_HEAD.size : _HEAD.size + pattern])["pattern"]
         self._split_plain = re.compile(plain(self._pattern)).findall
-        self._known: dict[str, int] = {}
-        self._rank_or_none = functools.lru_cache(_RANKS)(self._look_up)
-        self._merged = functools.lru_cache(_STRETCHES)(self._tokens)
+        self._known: dict[str | bytes, int] = {}
+        self._look_up = functools.lru_cache(_RANKS)(self.rank)
 
     def count(self, text: str) -> int:
         """Tokens in a text; half a character counts as the sign that stands for any."""
         if not text.isascii():
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        known, total = self._known, 0
+        known, total, new = self._known, 0, 0
+        rank: _RankOf = self._look_up
         split = self._split_any if _BEYOND.search(text) else self._split_plain
         for part in _parts(text):
             for piece in split(part):
                 if (size := known.get(piece)) is None:
-                    size = self._sized(piece.encode())
+                    if (new := new + 1) == _MANY:
+                        rank = self._all_ranks().get
+                    size = _sized(piece.encode(), rank, known)
                     if len(known) >= _REMEMBERED:
                         known.clear()
                     known[piece] = size
                 total += size
         return total
 
-    def _sized(self, raw: bytes) -> int:
-        if len(raw) <= LONGEST_PIECE:
-            return self._tokens(raw)
-        return sum(self._merged(raw[at : at + _STRETCH]) for at in range(0, len(raw), _STRETCH))
+    def _all_ranks(self) -> dict[bytes, int]:
+        """Every token with its number: 40 MB, which is why nobody keeps it."""
+        ends = self._ends.tolist()
+        tokens = self._bytes[self._first : self._first + ends[-1]]
+        return {tokens[start:end]: rank for rank, (start, end) in enumerate(pairwise(ends))}
 
     @functools.cached_property
     def _split_any(self) -> Callable[[str], list[str]]:
@@ -111,34 +120,44 @@ class Vocabulary:
         findall: Callable[[str], list[str]] = regex.compile(self._pattern).findall
         return findall
 
-    def rank(self, token: bytes) -> int | None:
-        """A token's number, if it is one."""
+    def rank(self, token: bytes, none: int) -> int:
+        """A token's number, or `none` when it is none."""
         slot = zlib.crc32(token) & self._mask
         while found := int(self._slots[slot]):
             start = self._first + self._ends[found - 1]
             if self._bytes[start : self._first + self._ends[found]] == token:
                 return found - 1
             slot = (slot + 1) & self._mask
-        return None
+        return none
 
-    def _tokens(self, piece: bytes) -> int:
-        """How many tokens are left when no two neighbours make one any more."""
-        if self.rank(piece) is not None:
-            return 1
-        edges = list(range(len(piece) + 1))
-        ranks = [self._rank_or_none(piece[at : at + 2]) for at in range(len(piece) - 1)]
-        while ranks and (lowest := min(ranks)) != _NO_RANK:
-            at = ranks.index(lowest)
-            del edges[at + 1], ranks[at]
-            if at:
-                ranks[at - 1] = self._rank_or_none(piece[edges[at - 1] : edges[at + 1]])
-            if at < len(ranks):
-                ranks[at] = self._rank_or_none(piece[edges[at] : edges[at + 2]])
-        return len(edges) - 1
 
-    def _look_up(self, token: bytes) -> int:
-        rank = self.rank(token)
-        return _NO_RANK if rank is None else rank
+def _sized(raw: bytes, rank: _RankOf, known: dict[str | bytes, int]) -> int:
+    """How many tokens a piece is; a very long one in stretches: rows of one sign repeat them."""
+    if len(raw) <= LONGEST_PIECE:
+        return _merged(raw, rank)
+    total = 0
+    for at in range(0, len(raw), _STRETCH):
+        stretch = raw[at : at + _STRETCH]
+        if (size := known.get(stretch)) is None:
+            size = known[stretch] = _merged(stretch, rank)
+        total += size
+    return total
+
+
+def _merged(piece: bytes, rank: _RankOf) -> int:
+    """How many tokens are left when no two neighbours make one any more."""
+    if rank(piece, _NO_RANK) != _NO_RANK:
+        return 1
+    edges = list(range(len(piece) + 1))
+    ranks = [rank(piece[at : at + 2], _NO_RANK) for at in range(len(piece) - 1)]
+    while len(ranks) > 1 and (lowest := min(ranks)) != _NO_RANK:
+        at = ranks.index(lowest)
+        del edges[at + 1], ranks[at]
+        if at:
+            ranks[at - 1] = rank(piece[edges[at - 1] : edges[at + 1]], _NO_RANK)
+        if at < len(ranks):
+            ranks[at] = rank(piece[edges[at] : edges[at + 2]], _NO_RANK)
+    return len(edges) - 1
 
 
 @functools.cache
@@ -236,7 +255,7 @@ SOUND_SECOND: Final = 32
 CHARACTERS: Final = "characters"
 _BULK: Final = 20_000_000
 """Characters, within `_AT_ONCE`, from which loading a vocabulary pays; no message has as many."""
-_DENSE_EFFORT: Final = 24
+_DENSE_EFFORT: Final = 3
 """How many times as long a character takes in a run without a gap."""
 _AT_ONCE: Final = 60.0
 """Seconds. A chat of any length never counts so much in them; an import or a rehearsal does."""

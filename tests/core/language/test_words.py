@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import base64
+import hashlib
+
 import apsw
 import pytest
 from hypothesis import given
@@ -109,3 +112,11 @@ def test_line_numbers_before_an_arrow_are_no_words() -> None:
 def test_marks_without_end_between_two_words_are_read_once() -> None:
     """A search for the end from each of them would take hours."""
     assert list(words_of("«é" + "(" * 300_000 + "é»"))[:2] == ["e", "e"]
+
+
+def test_capitals_begin_no_words_in_base64_but_in_the_longest_names() -> None:
+    scrambled = base64.b64encode(hashlib.sha512(b"stones").digest()).decode()
+    assert len(indexed(scrambled).split()) <= 8
+    assert indexed(scrambled) in indexed(f"the key is {scrambled}, they say")
+    name = "tests/Unit2/ConvertsUtf8ToUtf16LittleEndianAndBackAgain/testThatItKeepsEverySurrogate"
+    assert {"utf8", "endian", "surrogate"} <= set(indexed(name).split())

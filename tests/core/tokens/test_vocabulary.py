@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import random
+import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -100,3 +104,20 @@ def test_a_long_text_counts_the_same_in_parts(pieces: list[str]) -> None:
     text = "".join(f"line {number}{''.join(pieces)}" for number in range(16_000))
     for name in VOCABULARIES:
         assert looked_up(name).count(text) == loaded(name, text)
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_a_text_of_pieces_that_were_never_met_counts_as_tiktoken_counts_it(name: str) -> None:
+    text = base64.encodebytes(random.Random(7).randbytes(60_000)).decode()
+    assert looked_up(name).count(text) == loaded(name, text)
+
+
+def test_one_message_without_gaps_is_no_reason_to_load_a_vocabulary() -> None:
+    program = (
+        "import base64, random, sys\n"
+        "from mindstone_tui.core.tokens import counter_for\n"
+        "counter_for('gpt-4o').text(base64.b64encode(random.Random(7).randbytes(750_000)).decode())\n"
+        "print('tiktoken' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")  # it would hold up every thread
