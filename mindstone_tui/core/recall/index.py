@@ -521,13 +521,9 @@ class Inquiry(msgspec.Struct, frozen=True):
 
     def of(self, index: RecallIndex, pinned_turns: Collection[int] = ()) -> SearchResult:
         """What one of them says."""
-        return index.search(
-            self.asked.query,
-            self.k,
-            allowed=self.allowed,
-            pinned_turns=pinned_turns,
-            asked=self.asked,
-        )
+        asked, allowed = self.asked, self.allowed
+        how = (asked.query, self.k)
+        return index.search(*how, allowed=allowed, pinned_turns=pinned_turns, asked=asked)
 
 
 def rarities(
