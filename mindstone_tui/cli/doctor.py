@@ -15,6 +15,7 @@ from mindstone_tui.core import errors, paths
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.doctor import Check, CheckEnvironment, passed, refused
 from mindstone_tui.core.doctor.engines import plugin_states
+from mindstone_tui.core.values import picked
 
 ROOMS: Final = {
     "mindstone_tui.core.doctor.home:home": "Files",
@@ -88,8 +89,7 @@ def plugins(json: bool = JSON) -> None:
         {
             "name": each.plugin.name,
             "brings": each.plugin.group.removeprefix("mindstone."),
-            "package": each.plugin.package,
-            "version": each.plugin.version,
+            **picked(each.plugin, "package version"),
             "state": "left out" if each.why else "in use",
             "why": each.why,
         }

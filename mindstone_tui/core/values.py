@@ -25,6 +25,12 @@ def alike(kind: type[S], source: object, /, **own: Any) -> S:
     return kind(**{name: getattr(source, name) for name in names}, **own)
 
 
+def picked(source: object, names: str) -> dict[str, Any]:
+    """Some fields of a value for a program, in this order: `session line=seq`; `=` renames one."""
+    pairs = (name.partition("=") for name in names.split())
+    return {name: getattr(source, field or name) for name, _, field in pairs}
+
+
 def shipped(module: str, name: str, kind: type[T]) -> T:
     """The table in a JSON file that stands beside a module."""
     return msgspec.json.decode(Path(module).with_name(name).read_bytes(), type=kind)

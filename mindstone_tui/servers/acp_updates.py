@@ -18,6 +18,7 @@ from mindstone_tui.core.events.narrate import aside
 from mindstone_tui.core.events.question import GRACE, answer_to, explain
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import as_written, inside, one_line
+from mindstone_tui.core.values import picked
 
 Update = dict[str, Any]
 
@@ -183,9 +184,7 @@ def usage(report: ev.ContextReport) -> Update:
             "mindstone": {
                 "used_label": report.prompt.label,
                 "size_label": report.window.label,
-                "zone": report.zone,
-                "usable": report.usable,
-                "model": report.model,
+                **picked(report, "zone usable model"),
             }
         },
     }

@@ -28,6 +28,7 @@ from mindstone_tui.core.paths import CHILD, SessionPlaces
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.core.transcript.reader import rewinds_of
+from mindstone_tui.core.values import picked
 
 Query = Annotated[str, Meta(min_length=1, max_length=2_000)]
 Subject = Annotated[str, Meta(min_length=1, max_length=1_000, description="A path, or some words.")]
@@ -88,10 +89,7 @@ class Lookup(msgspec.Struct, eq=False):
         told = [
             {
                 "lines": [run[0].line, run[-1].line],
-                **{
-                    name: getattr(run[0], name)
-                    for name in ("origin", "session", "turn", "seq", "standing")
-                },
+                **picked(run[0], "origin session turn seq standing"),
             }
             for run in found[: self._count(limit)]
         ]
@@ -186,15 +184,8 @@ class Lookup(msgspec.Struct, eq=False):
             "total": len(sessions),
             "hits": [
                 {
-                    "session": hit.session,
-                    "line": hit.seq,
-                    "turn": hit.turn,
-                    "date": hit.ts,
-                    "speaker": hit.speaker,
-                    "kind": hit.kind,
-                    "score": hit.score,
-                    "superseded_by": hit.superseded_by,
-                    "undone_by": hit.undone_by,
+                    **picked(hit, "session line=seq turn date=ts speaker kind score superseded_by"),
+                    **picked(hit, "undone_by"),
                     "corrected": replaced_in_words(None, hit.corrected),
                     "text": hit.excerpt,
                     "whose": projects.whose_and_where(hit.program, hit.folder),
@@ -241,9 +232,7 @@ class Lookup(msgspec.Struct, eq=False):
         end = min(offset + min(limit or most, most), len(text))
         return {
             **source_of(line),
-            "kind": line.kind,
-            "role": line.role,
-            "channel": line.channel,
+            **picked(line, "kind role channel"),
             **_imported(line, profile.Origins(self._home.places)),
             **standing,
             "text": text[offset:end],
@@ -327,12 +316,9 @@ class Lookup(msgspec.Struct, eq=False):
         told: dict[str, Any] = {
             "session": hit.session,
             "line": line,
-            "turn": hit.turn,
-            "date": hit.ts,
+            **picked(hit, "turn date=ts"),
             "hash": "",
-            "role": hit.role,
-            "kind": hit.kind,
-            "score": hit.score,
+            **picked(hit, "role kind score"),
             **_told(hit.imported),
             "text": text[:most],
         }
@@ -381,14 +367,7 @@ def text_of(line: Line) -> str:
 
 def source_of(line: Line) -> dict[str, Any]:
     """Where a line stands, so that it can be found and checked."""
-    return {
-        "session": line.session,
-        "line": line.seq,
-        "entry": line.id,
-        "turn": line.turn,
-        "date": line.ts,
-        "hash": line.hash,
-    }
+    return picked(line, "session line=seq entry=id turn date=ts hash")
 
 
 def _told(source: ImportSource | None) -> dict[str, Any]:
@@ -412,18 +391,15 @@ def _quoted(line: Line, most: int, origin: profile.Origins) -> dict[str, Any]:
     spoken = line.kind in TALK and bool(getattr(line.entry, "text", ""))
     text = text_of(line) if spoken else describe_line(line).text
     cut = {"cut": True} if len(text) > most else {}
-    said = {"kind": line.kind, "role": line.role, **_imported(line, origin), "text": text[:most]}
+    said = {**picked(line, "kind role"), **_imported(line, origin), "text": text[:most]}
     return {**source_of(line), **said, **cut}
 
 
 def _glance(one: profile.ListedSession) -> dict[str, Any]:
     return {
-        "session": one.session,
-        "title": one.title,
-        "turns": one.turns,
+        **picked(one, "session title turns"),
         **({"rewound": one.rewound} if one.rewound else {}),
-        "lines": one.entries,
-        "updated": one.updated,
+        **picked(one, "lines=entries updated"),
         "last": one_line(one.text, 200),
         "readable": one.readable,
     }

@@ -17,6 +17,7 @@ from mindstone_tui.core.events.question import answer_to, explain
 from mindstone_tui.core.interchange.export.html import prose
 from mindstone_tui.core.library.open_questions import OpenQuestion, in_short
 from mindstone_tui.core.text import as_written, inside, one_line
+from mindstone_tui.core.values import picked
 
 Item = dict[str, Any]
 CHANNEL: Final = "web"
@@ -136,21 +137,15 @@ def question(asked: ev.ToolAsked) -> Item:
         declines.append({"id": "why", "label": "Decline and say why"})
     return {
         "type": "ask",
-        **_of(asked, "call", "name", "worst", "channel", "since", "folder"),
-        **_of(told, "heading", "why", "diff"),
-        "shown": told.exact,
-        "parts": told.rows,
+        **picked(asked, "call name worst channel since folder"),
+        **picked(told, "heading why diff shown=exact parts=rows"),
         "options": [*options, *declines],
     }
 
 
-def _of(value: object, *names: str) -> Item:
-    return {name: getattr(value, name) for name in names}
-
-
 def answered(event: ev.ToolAnswered) -> Item:
     """How a question was decided, and where."""
-    told = _of(event, "call", "allowed", "channel", "why", "asked")
+    told = picked(event, "call allowed channel why asked")
     return {"type": "answered", **told, "text": str(narrate.describe(event)).lstrip("· ")}
 
 
@@ -195,10 +190,7 @@ def recall(passages: Any) -> Item:
     """What was brought back, each with the way to its source."""
     cards = [
         {
-            "session": one.session,
-            "line": one.seq,
-            "date": one.ts,
-            "speaker": one.speaker,
+            **picked(one, "session line=seq date=ts speaker"),
             "text": one_line(inside(one.text), 400),
             "score": round(one.score, 2),
             "whose": one.imported,
@@ -213,17 +205,15 @@ def panel(report: ev.ContextReport) -> Item:
     """The one accounting, as the panel shows it."""
     return {
         "type": "panel",
-        **_of(report, "model", "zone", "usable"),
-        **_of(report.prompt, "tokens", "label"),
+        **picked(report, "model zone usable"),
+        **picked(report.prompt, "tokens label"),
         "window": report.window.tokens,
         "utilization": round(report.utilization, 4),
         "shares": [
             {"name": one.name.replace("_", " "), "tokens": one.tokens, "limit": one.limit}
             for one in report.components
         ],
-        "outside": _of(report.outside, "count", "tokens", "rewound"),
-        "left": [
-            {"turn": one.name, "tokens": one.tokens, "why": one.reason} for one in report.left
-        ],
+        "outside": picked(report.outside, "count tokens rewound"),
+        "left": [picked(one, "turn=name tokens why=reason") for one in report.left],
         "warnings": list(report.warnings),
     }

@@ -166,10 +166,6 @@ def _repeating(event: type[Told], line: Line) -> Told:
 
 def _window_change(line: Line) -> ev.WindowChanged | None:
     match line.entry:
-        case window.Pinned(pinned_turn=turn):
-            detail = f"turn {turn} is pinned"
-        case window.Unpinned(pinned_turn=turn):
-            detail = f"turn {turn} is no longer pinned"
         case window.Restored(turns=turns):
             named = "turn" if len(turns) == 1 else "turns"
             detail = f"{named} {', '.join(map(str, turns))} restored to the window"
@@ -177,18 +173,14 @@ def _window_change(line: Line) -> ev.WindowChanged | None:
             detail = f"rewound to turn {turn}; later turns stay in the transcript"
             if turns:
                 detail += f"; {plural(len(turns), 'turn')} returned in place of a summary"
-        case window.WindowRepaired(why=why):
-            detail = why
         case window.HeadShortened(summaries=summaries, handoff=handoff):
             gone = [plural(len(summaries), "summary", "summaries")] if summaries else []
             gone += ["the handoff"] if handoff is not None else []
             detail = f"{' and '.join(gone)} left the prompt to make room; the transcript keeps them"
-        case window.ModeChanged(mode=mode):
-            detail = f"mode {mode}"
-        case window.PolicyChanged(policy=policy):
-            detail = f"policy {policy}"
-        case _:
-            return None
+        case entry:
+            if (line_of := narrate_entry.always("window", entry.kind, entry)) is None:
+                return None
+            detail = line_of.text
     return ev.WindowChanged(turn=line.turn, entry=line.id, kind=line.kind, detail=detail)
 
 

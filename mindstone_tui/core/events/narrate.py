@@ -5,7 +5,7 @@ and layout. A line is harmless on a terminal: one row, no control characters.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, assert_never
+from typing import Final
 
 import msgspec
 
@@ -15,7 +15,14 @@ from mindstone_tui.core.entries.conversation import NOBODY
 from mindstone_tui.core.entries.standings import turns_in_words
 from mindstone_tui.core.events import narrate_entry
 from mindstone_tui.core.events.from_entry import events_of
-from mindstone_tui.core.events.narrate_entry import EventLine, Tone, call_line, decided, of_entry
+from mindstone_tui.core.events.narrate_entry import (
+    EventLine,
+    Tone,
+    always,
+    call_line,
+    decided,
+    of_entry,
+)
 from mindstone_tui.core.numbers import days, dollars, percent, seconds, tokens
 from mindstone_tui.core.text import as_written, one_line, plural
 from mindstone_tui.core.transcript import Damaged
@@ -143,24 +150,12 @@ def _changed(changes: Sequence[ev.FilesChanged]) -> str:
 def _brief(event: ev.AnyEvent) -> str:
     """A piece of bookkeeping in two or three words, to stand beside others."""
     match event:
-        case ev.ResultsTrimmed(results=results):
-            return f"{plural(len(results), 'tool result')} shortened"
         case ev.WindowPruned(left=left):
             return _left(left)
-        case ev.SummaryDerived():
-            return "older exchanges summarised"
-        case ev.ZoneChanged(after=after):
-            return f"the window is {after} now"
         case ev.ShareCrossed(component=component):
             return f"{component.replace('_', ' ')} {_share_level(event)}"
-        case ev.VelocitySpiked(tokens=grown):
-            return f"grew by {tokens(grown)} tokens"
-        case ev.CheckpointSaved(version=version):
-            return f"checkpoint {version} saved"
-        case ev.HandoffWritten():
-            return "handoff written"
         case _:
-            return describe(event).text
+            return (always("in brief", event.tag, event) or describe(event)).text
 
 
 def describe(event: ev.AnyEvent) -> EventLine:
@@ -213,24 +208,21 @@ def _worded(event: ev.AnyEvent) -> EventLine:
     return _of_memory_or_command(event)
 
 
+def _as_always(event: ev.AnyEvent) -> EventLine:
+    line = always("events", event.tag, event)
+    assert line is not None, f"words.json has no words for {event.tag}"
+    return line
+
+
 def _of_turn(event: ev.TurnEvent) -> EventLine:
     match event:
         case ev.TurnStarted(resumed=True, turn=turn):
             return EventLine(text=f"Turn {turn} goes on.")
         case ev.TurnStarted(text=text):
             return EventLine(sign="❯", text=as_written(text))
-        case ev.TextDelta(text=text):
-            return EventLine(sign="●", text=text)
-        case ev.ThinkingDelta(text=text):
-            return EventLine(text=f"Thinking: {text}")
         case ev.AnswerRecorded(text=text, calls=calls, partial=partial):
             said = text or (f"Calls {plural(calls, 'tool')}" if calls else "Empty answer")
             return EventLine(sign="●", text=said, detail="cut off here" if partial else "")
-        case ev.ModelCalled(call=call, model=model, tokens=sent):
-            return EventLine(sign="→", text=f"Request {call} to {model} · {tokens(sent)} tokens")
-        case ev.ModelRetried(attempt=attempt, wait=wait, why=why):
-            text = f"Retrying in {seconds(wait)} (attempt {attempt}): {why}"
-            return EventLine(sign="↻", text=text, tone="warning")
         case ev.UsageReported(model=model, usage=usage):
             known = [
                 f"{tokens(count)} tokens {way}"
@@ -238,15 +230,9 @@ def _of_turn(event: ev.TurnEvent) -> EventLine:
                 if count is not None
             ]
             return EventLine(text=" · ".join([f"Usage of {model}", *known]))
-        case ev.MessageQueued(text=text):
-            return EventLine(sign="…", text=f"Queued: {text}")
         case ev.MessageWithdrawn(text=text) if text:
             told = f"This was never sent, and is not going to be by itself: {one_line(text, 300)}"
             return EventLine(sign="↩", text=told, tone="warning")
-        case ev.MessageWithdrawn():
-            return EventLine(sign="↩", text="Queued message withdrawn")
-        case ev.MessageSteered(text=text):
-            return EventLine(sign="❯", text=text, detail="sent while the turn was running")
         case ev.TurnEnded(ending="done"):
             return EventLine(sign="✓", text="Turn finished", detail=turn_cost(event), tone="good")
         case ev.TurnEnded(turn=turn, ending="interrupted", why=why, remedy=remedy, how=how):
@@ -260,7 +246,7 @@ def _of_turn(event: ev.TurnEvent) -> EventLine:
         case ev.TurnEnded(why=why, remedy=remedy):
             return EventLine(sign="✗", text=why or "The turn failed", detail=remedy, tone="error")
         case _:
-            assert_never(event)
+            return _as_always(event)
 
 
 def _of_tool(event: ev.ToolEvent) -> EventLine:
@@ -275,15 +261,10 @@ def _of_tool(event: ev.ToolEvent) -> EventLine:
             return EventLine(text=text, detail="" if "by the user" in why else why)
         case ev.ToolStarted(name=name, shown=shown):
             return EventLine(sign="→", text=call_line(name, shown))
-        case ev.ToolOutput(text=text):
-            return EventLine(text=text)
         case ev.ToolEnded(name=name, status=status, finding=finding, text=text):
             tone: Tone = "good" if status == "ok" else "warning"
             found = one_line(finding or text, 160) or TOOL_WORDS[status]
             return EventLine(sign=_TOOL_SIGNS.get(status, "✗"), text=f"{name}: {found}", tone=tone)
-        case ev.DelegationEnded(child=child, ending=ending, tokens=used, cost=cost):
-            text = f"Sub-agent {child}: {ending} · {tokens(used)} tokens · {dollars(cost)}"
-            return EventLine(sign="⑂", text=text)
         case ev.FilesChanged(name=name, unkept=unkept, recovered=unsure):
             lost = f"; {unkept} cannot be undone" if unkept else ""
             who = f"{name}, which was cut short, or by somebody since" if unsure else name
@@ -296,7 +277,7 @@ def _of_tool(event: ev.ToolEvent) -> EventLine:
         case ev.FilesRestored():
             return narrate_entry.taken_back(event)
         case _:
-            assert_never(event)
+            return _as_always(event)
 
 
 def _paths(event: ev.FilesChanged) -> str:
@@ -379,9 +360,6 @@ def _of_pressure(event: Pressure) -> EventLine:
                 detail="" if fits else "/budget",
                 tone="good" if fits else "note",
             )
-        case ev.VelocitySpiked(tokens=grown, baseline=usual):
-            text = f"The prompt grew by {tokens(grown)} tokens; {tokens(round(usual))} is usual"
-            return EventLine(sign="↗", text=text, tone="warning")
         case ev.AlertRaised(level=level, message=message, remedy=remedy):
             good = level == "info" and not remedy  # what is over needs no remedy
             return EventLine(
@@ -390,11 +368,8 @@ def _of_pressure(event: Pressure) -> EventLine:
                 detail=remedy,
                 tone="good" if good else _LEVELS[level],
             )
-        case ev.AlertsCleared(metrics=metrics):
-            named = ", ".join(metric.replace("_", " ") for metric in metrics)
-            return EventLine(sign="✓", text=f"No longer wrong: {named}", tone="good")
         case _:
-            assert_never(event)
+            return _as_always(event)
 
 
 _BY_THEMSELVES: Final = ("ceiling", "velocity", "spike", "emergency", "manual", "import")
@@ -443,12 +418,6 @@ def _sources(passages: Iterable[derived.RecalledPassage]) -> str:
 
 def _of_memory_or_command(event: ev.MemoryEvent | ev.CommandEvent) -> EventLine:
     match event:
-        case ev.InstructionOffered(text=text, of_kind=kind):
-            return EventLine(
-                sign="☆",
-                text=f"Sounds like a {kind}: {one_line(text, 160)}",
-                detail="/keep (F6 asks in the app) holds it in every prompt; going on lets it go",
-            )
         case ev.MemoryProposed(after=after, why=why):
             caution = one_line(why.partition("CAUTION: ")[2], 120)
             words = one_line(after.rpartition("\n---\n")[2], 160)
@@ -457,10 +426,6 @@ def _of_memory_or_command(event: ev.MemoryEvent | ev.CommandEvent) -> EventLine:
                 text=f"Remember this? {words}" + (f" ({caution})" if caution else ""),
                 detail="/keep (F6 asks in the app) keeps it for every session, /keep no does not",
             )
-        case ev.CheckpointSaved(version=version, path=path):
-            return EventLine(sign="⚑", text=f"Checkpoint {version} saved", detail=path)
-        case ev.HandoffWritten(path=path):
-            return EventLine(sign="⚑", text="Handoff written", detail=path)
         case ev.CommandPrinted(command=command, text=text, ok=ok):
             said = f"{command}: {text}" if text else command
             return EventLine(sign="/", text=said, tone="note" if ok else "error")
@@ -470,7 +435,7 @@ def _of_memory_or_command(event: ev.MemoryEvent | ev.CommandEvent) -> EventLine:
         case ev.ScreenAsked(screen=screen, otherwise=otherwise):
             return EventLine(text=otherwise or f"{screen} can only be opened in the app")
         case _:
-            assert_never(event)
+            return _as_always(event)
 
 
 def _of_session(event: ev.SessionEvent) -> EventLine:
@@ -478,10 +443,6 @@ def _of_session(event: ev.SessionEvent) -> EventLine:
         case ev.SessionReady():
             said = turns_in_words(event.turns, event.rewound, event.before)
             return EventLine(text=f"{event.session} · {said}", detail=event.note)
-        case ev.ModelChanged(model=model, note=note):
-            return EventLine(sign="◇", text=f"Now using {model}", detail=note)
-        case ev.AnswerDrafted(text=text):
-            return EventLine(text=text)
         case ev.EntryAppeared(role="event", text=text) if text:
             return EventLine(text=text)
         case ev.EntryAppeared(kind=kind, channel=channel, text=text):
@@ -493,15 +454,10 @@ def _of_session(event: ev.SessionEvent) -> EventLine:
         case ev.MessageReturned(text=text, path=path):
             kept = f"kept in {path}" if path else "copy it before you leave"
             return EventLine(sign="↩", text=f"Not sent: {text}", detail=kept, tone="error")
-        case ev.SavedAgain(entries=entries):
-            count = plural(entries, "entry", "entries")
-            return EventLine(sign="✓", text=f"Everything is saved again ({count})", tone="good")
         case ev.Noticed(message=message, level=level):
             return EventLine(text=message, tone=_LEVELS[level])
-        case ev.SessionClosed(seq=seq):
-            return EventLine(text=f"Session closed at line {seq}")
         case _:
-            assert_never(event)
+            return _as_always(event)
 
 
 def _particulars(entry: Entry | Unknown) -> tuple[str, ...]:

@@ -1,15 +1,15 @@
 """The words for entries that no event stands for, and the line that words stand in."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from mindstone_tui.core.entries import Entry, Unknown, base, conversation, derived, store, window
-from mindstone_tui.core.numbers import percent, seconds, tokens
+from mindstone_tui.core.numbers import dollars, percent, seconds, tokens
 from mindstone_tui.core.text import inside, one_line, plural
-from mindstone_tui.core.values import Value
+from mindstone_tui.core.values import Value, shipped
 
 SURFACES: Final = {
     "web": ("on", "the page"),
@@ -62,6 +62,46 @@ class EventLine(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
         return f"{self.sign} {self.text}" + (f" ({self.detail})" if self.detail else "")
 
 
+_WORDS: Final = shipped(__file__, "words.json", dict[str, dict[str, EventLine]])
+"""The words for what is always told alike, by the name of its kind, with its fields in them."""
+_FORMS: Final[Mapping[str, Callable[[Any], str]]] = {
+    "": str,
+    "tokens": lambda count: tokens(round(count)),
+    "seconds": seconds,
+    "percent": percent,
+    "dollars": dollars,
+    "in short": lambda text: one_line(text, 160),
+    "listed": ", ".join,
+    "words": lambda names: ", ".join(names).replace("_", " "),
+}
+
+
+class _Field(msgspec.Struct):
+    value: Any
+
+    def __format__(self, form: str) -> str:
+        """It in one of the forms; any other form is a noun, and says how many of these it is."""
+        if form in _FORMS:
+            return _FORMS[form](self.value)
+        count = self.value if isinstance(self.value, int) else len(self.value)
+        return plural(count, *form.split("/"))
+
+
+class _Fields(msgspec.Struct):
+    source: object
+
+    def __getitem__(self, name: str) -> _Field:
+        return _Field(getattr(self.source, name))
+
+
+def always(group: str, name: str, source: object) -> EventLine | None:
+    """The words for what is always told alike, with the fields of a source; None for the rest."""
+    if (line := _WORDS[group].get(name)) is None:
+        return None
+    text, detail = (part.format_map(_Fields(source)) for part in (line.text, line.detail))
+    return msgspec.structs.replace(line, text=text, detail=detail)
+
+
 def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
     """The words for an entry that no event stands for, on the surface that wrote it."""
     match entry:
@@ -79,7 +119,7 @@ def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
             more = tuple(f"line {each.line}: {each.why}" for each in skipped)
             return EventLine(sign="⤓", text=text, more=more)
         case _:
-            kinds = (_of_talk, _of_work, _of_rule, _of_record)
+            kinds = (_of_talk, _of_work, _of_rule, _of_record, _of_any)
             text, detail = next(filter(None, (of(entry) for of in kinds)), ("", ""))
             if text and isinstance(entry, base.ByHand) and entry.how:
                 text = f"{text}, {decided(channel, entry.how, entry.seen)}"
@@ -145,11 +185,6 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
     match entry:
         case conversation.SessionOpened(agent=agent, main=main, forked_from=None):
             return f"Session {agent}:{main} opened", ""
-        case conversation.TurnStarted(origin=origin):
-            return "Turn started", origin
-        case conversation.ClientMatched(format=name, known=known, adopted=adopted, action=action):
-            text = f"Matched with what a client sent ({name}): {action}"
-            return text, f"{plural(known, 'message')} known, {adopted} taken over"
         case conversation.ToolAsked(name=name, shown=shown):
             return f"Approval asked for: {call_line(name, shown)}", ""
         case conversation.ToolApproved(by="person", remember=remember):
@@ -162,13 +197,8 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
             return "You declined this", "" if "by the user" in why else why
         case conversation.ToolRefused(by=by, why=why):
             return f"Declined by {by}", why
-        case conversation.SideRequestSent(purpose=purpose, model=model):
-            return f"Side request to {model}: {purpose}", ""
         case window.PromptPlanned(purpose=purpose, model=model) if purpose:
             return f"Side request to {model}: {purpose}", ""
-        case conversation.MessageCut(target=target, tokens_before=before, tokens_after=after):
-            text = f"Message at line {target} shortened · {tokens(before)} → {tokens(after)} tokens"
-            return text, "full text kept in the transcript"
         case window.RoomStepTaken(step=step, tokens_before=before, tokens_after=after) as taken:
             named = f"{step.replace('_', ' ')} ({taken.strategy})" if taken.strategy else step
             kept = "" if taken.fidelity is None else f"; {taken.fidelity:.0%} of the facts kept"
@@ -180,14 +210,6 @@ def _of_talk(entry: Entry | Unknown) -> tuple[str, str] | None:
 
 def _of_work(entry: Entry | Unknown) -> tuple[str, str] | None:
     match entry:
-        case derived.Delegated(task=task, child=child):
-            return f"Delegated to {child}: {task}", ""
-        case derived.TaskStarted(title=title):
-            return f"Task started: {title}", ""
-        case derived.TaskDone(title=title, summary=summary):
-            return f"Task done: {title}", summary
-        case derived.NoteTaken(category=category, text=text):
-            return f"Note ({category}): {text}", ""
         case derived.TodoChanged(items=items, by=by):
             done = sum(one.status == "done" for one in items)
             return f"To do: {done} of {len(items)} done", f"by the {by}"
@@ -199,10 +221,6 @@ def _of_work(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"Job {job} started: {command}", "stays when MindStone ends" if stays else ""
         case derived.HookRun(source="mindstone", text=text):
             return "From earlier sessions", inside(text)
-        case derived.HookRun(event=event, command=command, status=status, why=why):
-            return f"Hook {event} {status}: {command}", why
-        case derived.MemoryDigested(files=files):
-            return f"From approved memory: {', '.join(files)}", ""
         case derived.MemoryDecided(proposal=proposal, decision=decision, by=by, why=why):
             told = f"“{one_line(entry.words, 160)}”" if entry.words else ""
             of_whom = "" if by == "person" else f" by {by}"
@@ -214,13 +232,9 @@ def _of_rule(entry: Entry | Unknown) -> tuple[str, str] | None:
     match entry:
         case derived.RuleSet(number=number, words=words, checked=checked):
             return f"Rule {number}: {words}", checked or "nothing of it can be checked"
-        case derived.RuleRetired(number=number):
-            return f"Rule {number} stands no longer", ""
         case derived.RuleFired(number=number, verdict=verdict):
             spoke = "refused a call" if verdict == "deny" else "had a person asked"
             return f"Rule {number} {spoke}", ""
-        case derived.CompactionCertified(program=program):
-            return f"Compaction: {entry.sentence}", f"of {program}"
         case derived.OfferAnswered(offer=offer, keep=keep, why=why):
             lapsed = "" if keep or entry.words or entry.how else ", as the person went on"
             return f"{'Kept' if keep else 'Not kept'}{lapsed}: what line {offer} offered", why
@@ -229,8 +243,6 @@ def _of_rule(entry: Entry | Unknown) -> tuple[str, str] | None:
 
 def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
     match entry:
-        case derived.RecallDropped(entry=source, from_session=session):
-            return f"Recalled passage dropped: {source}", session
         case derived.RecallUsed(silent=silent) if silent:
             return "Recall brought nothing back", silent
         case derived.StatementSuperseded(statement=seq, by=by):
@@ -241,35 +253,19 @@ def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
             return f"The answer used {len(used)} of {total}", ""
         case derived.HandoffReplayed(text=text):
             return "Handoff loaded" if text else "What was resumed is over", ""
-        case derived.BackfillChecked(unindexed=waiting):
-            return f"{plural(waiting, 'exchange')} waiting to be indexed", ""
         case derived.SummaryJudged(score=score, why=why) if score is None:
             return "Summary not judged", why
         case derived.SummaryJudged(summary=summary, score=score, passes=passes):
             word = "passes" if passes else "does not pass"
             return f"Summary #{summary} judged: {score:.0%}, {word}", ""
-        case derived.Consolidated(through=through, proposals=proposals):
-            found = plural(len(proposals), "memory proposed", "memories proposed")
-            return f"History reviewed up to line {through} · {found}", ""
-        case window.Forked(child=child, at=at):
-            return f"Forked to {child} at line {at}", ""
-        case window.InstructionsChanged(sections=sections):
-            return f"System prompt set · {plural(len(sections), 'section')}", ""
-        case window.ToolsChanged(tools=tools):
-            return f"{plural(len(tools), 'tool')} offered to the model", ""
-        case window.WindowCarried():
-            return "Window state saved", ""
-        case window.HealthMeasured(utilization=share):
-            return f"Health measured · {percent(share)} full", ""
-        case store.TailRecovered(length=length, copy=copy):
-            return f"An incomplete last line ({length} bytes) was moved aside", copy
-        case store.FileReplaced():
-            return "Another program replaced the transcript file", ""
-        case store.TrustAsked(folder=folder, files=files):
-            return f"Folder not trusted yet: {folder}", ", ".join(files)
         case store.ProjectTrusted(folder=folder, refused=refused, why=why):
             return f"Folder {'not ' if refused else ''}trusted: {folder}", why
     return None
+
+
+def _of_any(entry: Entry | Unknown) -> tuple[str, str] | None:
+    found = always("entries", entry.kind, entry)
+    return (found.text, found.detail) if found is not None else None
 
 
 def call_line(name: str, shown: str) -> str:

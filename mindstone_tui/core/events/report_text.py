@@ -1,9 +1,12 @@
 """The context report in words, for a terminal of eighty columns."""
 
+from typing import Final
+
 from mindstone_tui.core.context.report import Block, Burn, ContextReport, SectionSize
 from mindstone_tui.core.entries.window import Component
 from mindstone_tui.core.numbers import tokens
 from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.values import picked
 
 BAR = 30
 
@@ -42,33 +45,28 @@ def context_detail(report: ContextReport) -> str:
     )
 
 
+_BURN: Final = "per_turn turns_left burn=level"
+
+
 def budget_data(report: ContextReport) -> dict[str, object]:
     """The shares of the window for programs: each by itself, then the whole."""
     burning = {each.component: each for each in report.burn}
     shares = [
         {
-            "name": part.name,
-            "used": part.tokens,
-            "limit": part.limit,
+            **picked(part, "name used=tokens limit"),
             "remaining": part.limit - part.tokens,
             "utilization": round(part.tokens / part.limit, 4) if part.limit else 0.0,
             "soft": part.tokens > part.soft,
             "hard": part.tokens > part.hard,
             "acts_at": part.hard,
-            **(
-                {"per_turn": burn.per_turn, "turns_left": burn.turns_left, "burn": burn.level}
-                if (burn := burning.get(part.name))
-                else {}
-            ),
+            **(picked(burn, _BURN) if (burn := burning.get(part.name)) else {}),
         }
         for part in report.components
     ]
     return {
         "components": shares,
         "total_used": report.prompt.tokens,
-        "total_limit": report.usable,
-        "total_utilization": report.utilization,
-        "burn_rate": report.velocity,
+        **picked(report, "total_limit=usable total_utilization=utilization burn_rate=velocity"),
         "turns_until_exhausted": exhausted_in(report),
     }
 

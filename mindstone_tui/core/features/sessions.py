@@ -19,6 +19,7 @@ from mindstone_tui.core.session.fork import fork_session
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.transcript import directory, history_store
+from mindstone_tui.core.values import picked
 
 STATUS: Final[dict[str, str]] = {
     "green": "healthy",
@@ -109,12 +110,9 @@ class SessionsFeature(Feature):
                 "session": str(self.session.key),
                 "model": context.info.name,
                 "window_status": STATUS[report.zone],
-                "zone": report.zone,
-                "windows": report.windows,
+                **picked(report, "zone windows"),
                 "turn": ready.turns,
-                "utilization": report.utilization,
-                "mode": report.mode,
-                "policy": report.policy,
+                **picked(report, "utilization mode policy"),
                 "entries": head.seq + 1,
                 "head": {"seq": head.seq, "hash": head.hash},
                 "budget": budget_data(report),

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import get_args
 
 import msgspec
@@ -18,7 +18,7 @@ from mindstone_tui.core.features import undo
 from mindstone_tui.core.features.recall import why_recalled
 from mindstone_tui.core.session.features import Feature, Happening, WrongUse, command
 from mindstone_tui.core.session.questions import decisions_of
-from mindstone_tui.core.session.services import MODE_CHOICES, POLICY_CHOICES, SessionServices
+from mindstone_tui.core.session.services import CHOICES, SessionServices
 from mindstone_tui.core.text import exact, one_line
 
 MODES: tuple[str, ...] = get_args(Mode)
@@ -184,13 +184,13 @@ class WindowFeature(Feature):
     async def policy(self, argument: str) -> AsyncIterator[Happening]:
         """List or set the order in which exchanges and tool results leave."""
         window = self.context.window
-        yield _chosen("policy", argument, POLICY_CHOICES, window.policy, window.set_policy)
+        yield _chosen("policy", argument, window.policy, window.set_policy)
 
     @command("mode", usage="[NAME]", changes_window=True, words=MODES)
     async def mode(self, argument: str) -> AsyncIterator[Happening]:
         """List or set how room is made: sliding_window, auto_compact or cascade."""
         window = self.context.window
-        yield _chosen("mode", argument, MODE_CHOICES, window.mode, window.set_mode)
+        yield _chosen("mode", argument, window.mode, window.set_mode)
 
     @command("budget", usage="[TOKENS [SHARE]] [--json]", words=measure.COMPONENTS)
     async def budget(self, argument: str) -> AsyncIterator[Happening]:
@@ -215,13 +215,10 @@ class WindowFeature(Feature):
 
 
 def _chosen(
-    name: str,
-    argument: str,
-    known: Mapping[str, str],
-    now: str,
-    choose: Callable[[str], entries.Line | None],
+    name: str, argument: str, now: str, choose: Callable[[str], entries.Line | None]
 ) -> list[AnyEvent]:
     """Set what was named; else every choice with its consequence, a star at the one in force."""
+    known = CHOICES[name]
     if argument and argument not in known:
         raise WrongUse(f"There is no {name} {argument}; known: {', '.join(known)}.")
     if argument:
@@ -229,7 +226,7 @@ def _chosen(
         return _tell([changed] if changed else [], "That is set already.")
     rows = [f"{'*' if each == now else ' '} {each:15} {known[each]}" for each in known]
     text = "\n".join([*rows, f"* is in force; `/{name} NAME` changes it from here on."])
-    return [CommandPrinted(text=text, data={"now": now, "choices": dict(known)})]
+    return [CommandPrinted(text=text, data={"now": now, "choices": known})]
 
 
 def _admission(services: SessionServices, argument: str) -> CommandPrinted:

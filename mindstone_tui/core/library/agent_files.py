@@ -24,7 +24,7 @@ from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
 from mindstone_tui.core.recall import candidates, embedding, speak, store, thresholds
-from mindstone_tui.core.recall.index import Asked, InMemoryIndex, RecallIndex, SearchResult
+from mindstone_tui.core.recall.index import Asked, InMemoryIndex, Inquiry, RecallIndex, SearchResult
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
 
 LOOKED_AT: Final = 32
@@ -71,15 +71,13 @@ class AgentFilesIndex(msgspec.Struct, eq=False):
         texts = ((it.name, text) for it in _memories(self._agent) if (text := _memory_text(it)))
         return {name: len(asked & set(query_terms(text))) / len(asked) / 2 for name, text in texts}
 
-    def search(
-        self, query: str, k: int, kinds: Collection[str], *, asked: Asked | None = None
-    ) -> SearchResult | None:
+    def search(self, inquiry: Inquiry, kinds: Collection[str]) -> SearchResult | None:
         """The best of these kinds of files; None when there are none."""
         index = self.sync() if kinds else None
         if index is None:
             return None
         allowed = candidates.Filter(kinds=frozenset(kinds))
-        return index.search(query, k, allowed=allowed, asked=asked)
+        return msgspec.structs.replace(inquiry, allowed=allowed).of(index)
 
     def embed_some(self, limit: int) -> bool:
         """Make a few of the vectors that are missing; False when none is."""

@@ -8,9 +8,9 @@ from typing import TypeVar
 import msgspec
 
 from mindstone_tui.core import errors, paths, transcript
-from mindstone_tui.core.recall import acts, candidates, embedding, speak
+from mindstone_tui.core.recall import acts, embedding, speak
 from mindstone_tui.core.recall.catch_up import catch_up, reading
-from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult
+from mindstone_tui.core.recall.index import Inquiry, RecallIndex, SearchResult
 
 T = TypeVar("T")
 
@@ -67,26 +67,23 @@ class AllSessions:
 
     def search(
         self,
-        query: str,
-        k: int,
+        inquiry: Inquiry,
         sessions: Collection[paths.SessionKey],
-        *,
-        allowed: candidates.Filter,
-        asked: Asked | None = None,
         apart: tuple[paths.SessionKey, Sequence[int]] | None = None,
     ) -> SearchResult:
         """The k best of these sessions together; `apart` are lines of one that are left out."""
         if not sessions:
             nothing = speak.Judgement(strength=0.0, reason=speak.NOTHING_THERE)
+            query = inquiry.asked.query
             return SearchResult(query=query, hits=(), judged=nothing, vectors=False)
         known = self._index.known()
         numbers = {key: found[0] for key in sessions if (found := known.get(str(key)))}
-        allowed = msgspec.structs.replace(allowed, owners=frozenset(numbers.values()))
+        allowed = msgspec.structs.replace(inquiry.allowed, owners=frozenset(numbers.values()))
         if apart is not None and apart[0] in numbers:
             allowed = msgspec.structs.replace(
                 allowed, exclude=frozenset(apart[1]), excluded_of=numbers[apart[0]]
             )
-        return self._index.search(query, k, allowed=allowed, asked=asked)
+        return msgspec.structs.replace(inquiry, allowed=allowed).of(self._index)
 
     def done(self, sessions: Collection[paths.SessionKey], ask: Callable[[acts.Done], T]) -> T:
         """What tools did in these sessions."""

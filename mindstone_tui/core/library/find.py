@@ -172,30 +172,24 @@ class StoredRecall:
     ) -> list[recall_index.SearchResult]:
         """What the sessions and the agent's files say; the question is embedded once."""
         asked = recall_index.Asked(self._embedder, query)
+        inquiry = recall_index.Inquiry(asked, count, allowed)
         if self._scope == "session":
-            found = self._index.search(query, count, allowed=allowed, asked=asked)
+            found = inquiry.of(self._index)
         else:
-            keys = [each.key for each in self._meant]
-            found = self._everybody.search(query, count, keys, allowed=allowed, asked=asked)
-        kept = self._files.search(query, count, files, asked=asked)
-        there = self._elsewhere(query, count, allowed, asked)
-        past = lineage.ask_ancestors(
-            self._lineage, query, count, allowed, asked=asked, embedder=self._embedder, own=found
-        )
+            found = self._everybody.search(inquiry, [each.key for each in self._meant])
+        kept = self._files.search(inquiry, files)
+        there = self._elsewhere(inquiry)
+        past = lineage.ask_ancestors(self._lineage, inquiry, found)
         return [found, *(each for each in (past, kept, there) if each is not None)]
 
-    def _elsewhere(
-        self, query: str, count: int, allowed: candidates.Filter, asked: recall_index.Asked
-    ) -> recall_index.SearchResult | None:
+    def _elsewhere(self, inquiry: recall_index.Inquiry) -> recall_index.SearchResult | None:
         """What sessions say that are only on a server; None unless they are searched there."""
         if self._scope == "session" or self._settings.history.search != "server":
             return None
         from mindstone_tui.core.library.shared_search import ask_servers  # as it needs the driver
 
         agent = self._agent if self._scope == "agent" else ""
-        return ask_servers(
-            self._home, self._settings, query, count, asked=asked, allowed=allowed, agent=agent
-        ).found
+        return ask_servers(self._home, self._settings, inquiry, agent).found
 
 
 def recallable_kinds() -> frozenset[str]:

@@ -15,9 +15,9 @@ from mindstone_tui.core import errors, paths
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.standings import CHANGES, Standings
 from mindstone_tui.core.entries.window import Forked
-from mindstone_tui.core.recall import candidates, embedding, ranking
+from mindstone_tui.core.recall import ranking
 from mindstone_tui.core.recall.catch_up import catch_up, reading
-from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of
+from mindstone_tui.core.recall.index import Inquiry, RecallIndex, SearchResult, best_of
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.reader import copies_in, rewinds_of
 
@@ -100,33 +100,27 @@ def _seqs(history: History, ids: Sequence[str]) -> list[int]:
 
 
 def ask_ancestors(
-    lineage: Sequence[Ancestor],
-    query: str,
-    k: int,
-    allowed: candidates.Filter,
-    *,
-    asked: Asked,
-    embedder: embedding.Embedder | None,
-    own: SearchResult,
+    lineage: Sequence[Ancestor], inquiry: Inquiry, own: SearchResult
 ) -> SearchResult | None:
     """What this session's past elsewhere says; None when it has none. Blocks.
 
     What was found in this session itself may correct it.
     """
     answers: list[SearchResult] = []
+    allowed = inquiry.allowed
     for each in lineage:
-        opened = closing(RecallIndex.of(each.places, embedder))
+        opened = closing(RecallIndex.of(each.places, inquiry.asked.embedder))
         with opened as index, History(each.places) as history:
             catch_up(index, reading(history))
             before = each.until if allowed.until is None else min(allowed.until, each.until)
             past = msgspec.structs.replace(
                 allowed, until=before, exclude=each.copied, as_of=each.at
             )
-            told = index.search(query, k, allowed=past, asked=asked)
+            told = msgspec.structs.replace(inquiry, allowed=past).of(index)
             answers.append(_as_it_was(told, history, each.at) if told.hits else told)
     if not answers:
         return None
-    found = best_of(*answers, k=k)
+    found = best_of(*answers, k=inquiry.k)
     marked = ranking.mark_corrected(found.hits, [hit.passage for hit in own.hits])
     return msgspec.structs.replace(found, hits=tuple(marked))
 

@@ -25,7 +25,7 @@ from mindstone_tui.core.library.projects import ProjectSessions
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.embedding import EmbeddedModel, open_embedder
-from mindstone_tui.core.recall.index import Asked, SearchResult
+from mindstone_tui.core.recall.index import Asked, Inquiry, SearchResult
 from mindstone_tui.core.recall.inject import CONSIDERED, choose, queries
 from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce
 from mindstone_tui.core.tokens import rough_count
@@ -84,11 +84,9 @@ class ProjectRecall:
             keys = [each.key for each in sessions if each.key != own or in_window]
             apart = (own, in_window) if own and own in keys else None
             meaning.result()
-            for query, one in zip(asked_with, asked, strict=True):
-                found = library.search(
-                    query, CONSIDERED, keys, allowed=Filter(without=DERIVED), asked=one, apart=apart
-                )
-                answers.append(found)
+            for one in asked:
+                inquiry = Inquiry(one, CONSIDERED, Filter(without=DERIVED))
+                answers.append(library.search(inquiry, keys, apart))
         choice = choose(
             prompt,
             answers,

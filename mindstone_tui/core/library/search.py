@@ -223,8 +223,7 @@ class _Search(msgspec.Struct, frozen=True):
             with contextlib.closing(AllSessions(self.home, self.asked.embedder)) as library:
                 unread = library.bring_up_to_date(chosen, progress)
                 keys = [each.key for each in chosen if each not in unread]
-                allowed = _allowed(wanted)
-                found = library.search(self.query, more, keys, allowed=allowed, asked=self.asked)
+                found = library.search(self._inquiry(), keys)
         except errors.RecallError:
             return [], list(chosen)
         taken = [hit for hit in found.hits if _takes(wanted, hit)]
@@ -244,15 +243,15 @@ class _Search(msgspec.Struct, frozen=True):
             return in_order(kept), list(chosen)
         return in_order(kept), unread
 
+    def _inquiry(self) -> index.Inquiry:
+        return index.Inquiry(self.asked, _more(self.count, self.wanted), _allowed(self.wanted))
+
     def _with_servers(self, here: SessionAnswer) -> SessionAnswer:
         """The same, with the best of the sessions that are only on a server."""
         # Deferred: nobody else needs what talks to a server.
         from mindstone_tui.core.library.shared_search import ask_servers
 
-        more, allowed = _more(self.count, self.wanted), _allowed(self.wanted)
-        there = ask_servers(
-            self.home, self.settings, self.query, more, asked=self.asked, allowed=allowed
-        )
+        there = ask_servers(self.home, self.settings, self._inquiry())
         best: dict[tuple[str, int], SessionHit] = {}
         for hit in there.found.hits if there.found is not None else ():
             if _takes(self.wanted, hit) and is_found(hit):

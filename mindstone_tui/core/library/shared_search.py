@@ -16,10 +16,9 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.errors import DamagedTranscript, MindstoneError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
-from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import Embedder, open_embedder
-from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of
+from mindstone_tui.core.recall.index import Inquiry, RecallIndex, SearchResult, best_of
 from mindstone_tui.core.recall.passages import CHUNKING, Passage, epoch, passages_of
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.recall.server_candidates import Stemmer, search_server
@@ -150,14 +149,7 @@ class ServerAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ask_servers(
-    home: Places,
-    settings: Settings,
-    query: str,
-    count: int,
-    *,
-    asked: Asked,
-    allowed: Filter,
-    agent: str = "",
+    home: Places, settings: Settings, inquiry: Inquiry, agent: str = ""
 ) -> ServerAnswer:
     """The best of the sessions that are on a server and not here; none while it is away."""
     history = settings.history
@@ -176,20 +168,12 @@ def ask_servers(
             skip = {key for key in there if _is_left_out(key, home, settings, url, agent)}
             if len(skip) == len(there):
                 continue
-            found = search_server(
-                shared,
-                query,
-                count,
-                embedder=open_embedder(settings.recall.embedder),
-                asked=asked,
-                allowed=allowed,
-                skip=skip,
-            )
+            found = search_server(shared, inquiry, skip)
             answers.append(msgspec.structs.replace(found, hits=tuple(_proven(found.hits, shared))))
             sessions += len(there) - len(skip)
             words_only += [] if shared.has_meaning else [store.name]
     return ServerAnswer(
-        found=best_of(*answers, k=count) if answers else None,
+        found=best_of(*answers, k=inquiry.k) if answers else None,
         sessions=sessions,
         words_only=tuple(words_only),
     )

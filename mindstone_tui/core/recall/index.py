@@ -72,14 +72,14 @@ class Asked:
 
     def __init__(self, embedder: embedding.Embedder | None, query: str) -> None:
         self.embedder = embedder
-        self._query = query
+        self.query = query
 
     @cached_property
     def encoded(self) -> embedding.Encoded | None:
         """By the model for English; None when there is none, or it cannot answer."""
         try:
             return (
-                embedding.encode(self.embedder, self._query) if self.embedder is not None else None
+                embedding.encode(self.embedder, self.query) if self.embedder is not None else None
             )
         except errors.VectorsUnavailable:
             return None
@@ -96,7 +96,7 @@ class Asked:
         try:
             if companion is None:
                 return None
-            vector: embedding.Floats = companion.embed([as_statement(self._query)])[0]
+            vector: embedding.Floats = companion.embed([as_statement(self.query)])[0]
             return vector
         except errors.VectorsUnavailable:
             return None
@@ -510,6 +510,20 @@ class RecallIndex:
     def _reconnect(self) -> None:
         self._database.close(True)
         self._connect()
+
+
+class Inquiry(msgspec.Struct, frozen=True):
+    """A question that several indexes are asked: how many answers it wants, and which may be."""
+
+    asked: Asked
+    k: int
+    allowed: Filter
+
+    def of(self, index: RecallIndex, pinned_turns: Collection[int] = ()) -> SearchResult:
+        """What one of them says."""
+        asked, allowed = self.asked, self.allowed
+        how = (asked.query, self.k)
+        return index.search(*how, allowed=allowed, pinned_turns=pinned_turns, asked=asked)
 
 
 def rarities(

@@ -17,7 +17,7 @@ from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.recall import embedding, library_file, ranking, speak
 from mindstone_tui.core.recall import thresholds as tuned
 from mindstone_tui.core.recall.candidates import Filter, Gathered, by_chance, in_turn, usual
-from mindstone_tui.core.recall.index import JUDGED, Asked, SearchResult, best_of
+from mindstone_tui.core.recall.index import JUDGED, Inquiry, SearchResult, best_of
 from mindstone_tui.core.recall.lexicon import LONG_HISTORY, MOST_POSTINGS, Lexicon, rarity_of
 from mindstone_tui.core.recall.passages import Passage, epoch
 from mindstone_tui.core.recall.question import Question, read_question
@@ -76,26 +76,22 @@ class _ServerLexicon:
 
 
 def search_server(
-    store: PassageStore,
-    query: str,
-    k: int,
-    *,
-    embedder: embedding.Embedder,
-    asked: Asked,
-    allowed: Filter,
-    skip: Collection[SessionKey] = (),
+    store: PassageStore, inquiry: Inquiry, skip: Collection[SessionKey] = ()
 ) -> SearchResult:
     """The k best hits of all sessions on the server but those to skip."""
-    question = read_question(query)
-    compared = store.compares(embedder.name) and embedding.understands(embedder, query)
+    asked, model = inquiry.asked, inquiry.asked.embedder
+    question = read_question(asked.query)
+    compared = model and store.compares(model.name) and embedding.understands(model, asked.query)
     meaning = asked.encoded if compared else None
-    gathered = _gather(store, question, meaning, embedder.name, allowed, skip)
+    name = model.name if model is not None else ""
+    gathered = _gather(store, question, meaning, name, inquiry.allowed, skip)
     answers = [
-        _answer(question, each, k, vectors=meaning is not None) for each in gathered.values()
+        _answer(question, each, inquiry.k, vectors=meaning is not None)
+        for each in gathered.values()
     ]
     nothing = speak.Judgement(strength=0.0, reason=speak.NOTHING_THERE)
-    none = SearchResult(query=query, hits=(), judged=nothing, vectors=meaning is not None)
-    return best_of(none, *answers, k=k)
+    none = SearchResult(query=asked.query, hits=(), judged=nothing, vectors=meaning is not None)
+    return best_of(none, *answers, k=inquiry.k)
 
 
 def _answer(question: Question, gathered: Gathered, k: int, *, vectors: bool) -> SearchResult:

@@ -29,7 +29,14 @@ from mindstone_tui.core.recall import answer as extracts
 from mindstone_tui.core.recall import course, embedding, inject, ranking, speak
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
-from mindstone_tui.core.recall.index import Asked, RecallIndex, SearchResult, best_of, rarities
+from mindstone_tui.core.recall.index import (
+    Asked,
+    Inquiry,
+    RecallIndex,
+    SearchResult,
+    best_of,
+    rarities,
+)
 from mindstone_tui.core.recall.passages import Passage, passages_of
 from mindstone_tui.core.text import fresh_nonce
 
@@ -146,9 +153,8 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         # A turn has its memories in the digest.
         kinds = agent_files.kinds_of_files("agent", memories=False)
         for query in inject.queries(text, vacancy.recent):
-            answers = await asyncio.to_thread(
-                self._answers, query, inject.CONSIDERED, scope, allowed, kinds
-            )
+            inquiry = self._inquiry(query, allowed)
+            answers = await asyncio.to_thread(self._answers, inquiry, scope, kinds)
             self.last = best_of(*answers, k=inject.CONSIDERED)
             # Of a long message every word is looked at: whoever types meanwhile does not wait.
             choice = await asyncio.to_thread(
@@ -167,15 +173,13 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             if choice.silent == speak.NOTHING_CLOSE and vacancy.shown:
                 # Would it speak, were all but the message itself out of the window?
                 alone = Filter(exclude=frozenset({max(vacancy.shown)}), without=DERIVED)
-                found = await asyncio.to_thread(self._search, query, alone)
+                found = await asyncio.to_thread(self._inquiry(query, alone).of, self.index)
                 if not await asyncio.to_thread(speak.silence, text, found.hits, found.judged):
                     choice = msgspec.structs.replace(choice, silent=speak.SHOWN_ALREADY)
         return choice
 
-    def _search(self, query: str, allowed: Filter) -> SearchResult:
-        """What this session alone says."""
-        most = inject.CONSIDERED
-        return self.index.search(query, most, allowed=allowed, asked=self._ask(query))
+    def _inquiry(self, query: str, allowed: Filter, k: int = inject.CONSIDERED) -> Inquiry:
+        return Inquiry(self._ask(query), k, allowed)
 
     def _without_dropped(self, found: SearchResult) -> SearchResult:
         hits = tuple(
@@ -206,39 +210,28 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         without = frozenset() if memories else DERIVED
         allowed = Filter(exclude=frozenset(exclude), without=without)
         kinds = agent_files.kinds_of_files(scope, memories=memories)
-        answers = await asyncio.to_thread(
-            self._answers, query, k, scope, allowed, kinds, pinned=pinned
-        )
+        inquiry = self._inquiry(query, allowed, k)
+        answers = await asyncio.to_thread(self._answers, inquiry, scope, kinds, pinned)
         found = best_of(*answers, k=k)
         if not aside:
             self.last = found
         return found
 
     def _answers(
-        self,
-        query: str,
-        k: int,
-        scope: Scope,
-        allowed: Filter,
-        kinds: Collection[str],
-        *,
-        pinned: Collection[int] = (),
+        self, inquiry: Inquiry, scope: Scope, kinds: Collection[str], pinned: Collection[int] = ()
     ) -> list[SearchResult]:
         """What this session, others and the agent's files say; the question is embedded once."""
         self._catch_up()
-        asked = self._ask(query)
-        answers = [self.index.search(query, k, allowed=allowed, pinned_turns=pinned, asked=asked)]
-        past = lineage.ask_ancestors(
-            self._lineage, query, k, allowed, asked=asked, embedder=self._embedder, own=answers[0]
-        )
+        answers = [inquiry.of(self.index, pinned)]
+        past = lineage.ask_ancestors(self._lineage, inquiry, answers[0])
         answers += [past] if past is not None else []
         if others := list(self._others(scope)):
             library = contextlib.closing(all_sessions.AllSessions(self._home, self._embedder))
             with library as everybody:
-                elsewhere = Filter(without=allowed.without)
-                found = everybody.search(query, k, others, allowed=elsewhere, asked=asked)
-                answers.append(found)
-        kept = self._shelves.search(query, k, kinds, asked=asked)
+                elsewhere = Filter(without=inquiry.allowed.without)
+                there = msgspec.structs.replace(inquiry, allowed=elsewhere)
+                answers.append(everybody.search(there, others))
+        kept = self._shelves.search(inquiry, kinds)
         return [*answers, kept] if kept is not None else answers
 
     async def answer(self, question: str, exclude: Collection[int]) -> extracts.Extract:
@@ -282,7 +275,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             for meant, worth in known.values()
         }
         allowed = Filter(exclude=exclude, without=DERIVED)
-        answers = self._answers(question, inject.CONSIDERED, self._settings.scope, allowed, ())
+        answers = self._answers(self._inquiry(question, allowed), self._settings.scope, ())
         near = partial(self._near, exclude)
         found = best_of(*answers, k=inject.CONSIDERED)
         return extracts.answer(question, found, near, rarity, str(self._places.key))
@@ -419,7 +412,8 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         said = [one for one in told if one.seq in known or is_correction(one.text)]
         with contextlib.suppress(errors.RecallError):
             for one in said:
-                others = self._search(one.text, Filter(exclude=frozenset({one.seq})))
+                alone = Filter(exclude=frozenset({one.seq}))
+                others = self._inquiry(one.text, alone).of(self.index)
                 # What others say of it may be taken back one day, and then this is what counts.
                 bare = [
                     msgspec.structs.replace(hit, superseded_by=None, corrected={})

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -31,32 +31,15 @@ from mindstone_tui.core.session.tools import Project, ToolRegistry, in_order
 from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript import History, history_store
 from mindstone_tui.core.transcript.reader import copies_in
+from mindstone_tui.core.values import shipped
 
 FIRST_PICTURE: Final = 1.0
 """Seconds until whoever opened a session sees it: loading a model waits for that."""
 _TOLD_EVERY: Final = 2.0
 """Seconds between two words on how far the vectors are."""
-APPROVAL_CHOICES: Final = {
-    "read-only": "looks, and changes nothing",
-    "ask": "asks before anything changes",
-    "auto-edit": "edits files in the folder, asks before commands",
-    "full-auto": "runs everything in a sandbox",
-}
-MODE_CHOICES: Final[Mapping[str, str]] = {
-    "sliding_window": "exchanges leave whole, 0 model calls; at risk: what recall does not find",
-    "auto_compact": "a summary for them, 1-2 calls reading 60 % of the window; lost: wording",
-    "cascade": "findings and leaving, then summaries, 0-10 calls; lost: wording of the oldest",
-}
-"""How room is made, what it costs each time, and what may be lost."""
-POLICY_CHOICES: Final[Mapping[str, str]] = {
-    "fifo": "oldest first; predictable; at risk: what was agreed early",
-    "lru": "longest unused first; you return to old files; at risk: rules nobody repeats",
-    "priority": "weighs age, source, reuse; keeps your words longest; at risk: old answers",
-    "semantic_merge": "repeated things first; you go in circles; at risk: as with fifo",
-    "type_based": "results first, then answers, your words last; at risk: results in use",
-    "hybrid": "a blend, for long mixed sessions; at risk: hard to foresee what leaves",
-}
-"""In which order exchanges leave, when to choose it, and what may be missed. None costs a call."""
+CHOICES: Final = shipped(__file__, "choices.json", dict[str, dict[str, str]])
+"""What approvals, modes and policies there are, each in a few words: how it works, when to choose
+it, what it costs and what may be lost."""
 
 
 class SessionServices(msgspec.Struct, dict=True, eq=False):
@@ -383,7 +366,7 @@ def choices_of(services: SessionServices) -> tuple[SessionChoice, ...]:
         SessionChoice(
             name="model", now=context.model, known={context.model: context.info.note, **models}
         ),
-        SessionChoice(name="approve", now=context.permissions.mode, known=APPROVAL_CHOICES),
-        SessionChoice(name="mode", now=context.window.mode, known=dict(MODE_CHOICES)),
-        SessionChoice(name="policy", now=context.window.policy, known=dict(POLICY_CHOICES)),
+        SessionChoice(name="approve", now=context.permissions.mode, known=CHOICES["approve"]),
+        SessionChoice(name="mode", now=context.window.mode, known=CHOICES["mode"]),
+        SessionChoice(name="policy", now=context.window.policy, known=CHOICES["policy"]),
     )

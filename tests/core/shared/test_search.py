@@ -23,7 +23,7 @@ from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.embedding import EmbeddedModel, Encoded
-from mindstone_tui.core.recall.index import Asked, RecallIndex
+from mindstone_tui.core.recall.index import Asked, Inquiry, RecallIndex
 from mindstone_tui.core.recall.server_candidates import search_server
 from mindstone_tui.core.shared.passage_store import PassageStore, SearchBounds
 from mindstone_tui.core.shared.postgres import PostgresStore
@@ -92,14 +92,8 @@ def home(tmp_path: Path) -> Places:
 
 def search(store: PostgresStore, query: str, model: WordModel, **allowed: object) -> list[str]:
     """What is found, best first."""
-    found = search_server(
-        PassageStore(store),
-        query,
-        10,
-        embedder=model,
-        asked=Asked(model, query),
-        allowed=msgspec.convert(allowed, Filter),
-    )
+    inquiry = Inquiry(Asked(model, query), 10, msgspec.convert(allowed, Filter))
+    found = search_server(PassageStore(store), inquiry)
     return [hit.text for hit in found.hits]
 
 
