@@ -500,7 +500,7 @@ async def test_what_is_known_comes_at_the_point_of_action_and_once_in_a_session(
     assert "because the proxy owns 3000" in edited
     assert '"npx vite build"' in ran
     assert "command not found" in ran
-    assert "ran lsof -ti :3000 | xargs kill" in failed
+    assert '"lsof -ti :3000 | xargs kill"' in failed
     for said in (edited, ran, failed):
         assert 'origin="mindstone memory"' in said
         assert "2026-11-15 in claude-code-one #" in said
