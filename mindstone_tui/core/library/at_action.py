@@ -63,7 +63,7 @@ _IN_ANY_ERROR: Final = frozenset(
      "traceback", "exit", "code", "the", "and", "not", "test", "tests", "line"]
 )  # fmt: skip
 _SETTLES: Final = frozenset(["rule", "correction", "memory", "preference", "decision"])
-_DICTATED: Final = 2_500
+_DICTATED: Final = 700
 """Characters from which on a message was hardly written by hand."""
 _AROUND: Final = patterns.pattern_of(
     r"\A(?:cd \S+ *(?:&&|;) *)+|\s*(?:\d?>&\d|\d?> */dev/null)|\s*\|\s*(?:tail|head|cat)\b.*\Z"
@@ -74,6 +74,7 @@ _WHERE: Final = patterns.pattern_of(r"\A(?:/\S+/)?(?:\(eval\)|\w*sh)\S*(?: line)
 _LONG_NAME: Final = patterns.pattern_of(r"(?<=-[0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f-]{17,}\Z")
 """What follows in another program's name for a session: its beginning is enough to find it by."""
 _INTO: Final = patterns.pattern_of(r"(\A|&&|;)\s*cd \S+ *(?:&&|;)")
+_PIPED: Final = patterns.pattern_of(r"(?<!\|)\|(?!\|)(?!\s*(?:tail|head|cat)\b)")
 _BEFORE_IT: Final = patterns.pattern_of(
     r"(?i)\A(?:(?:ok(?:ay)?|yes|yeah|no|hm+|well|so|and|also|now)\b[,. ]*)+"
 )
@@ -88,9 +89,7 @@ _FOR_ONCE: Final = patterns.pattern_of(
     r"|\b(?:note|log|entry|todo|mention|document|commit|push|merge)\b"
 )
 """What is only thought of, asked for once, or to be written down somewhere."""
-_BECAUSE: Final = patterns.pattern_of(
-    r"(?i)\b(?:because|since|so that|otherwise|instead of|never|always|must not|do not|don't)\b"
-)
+_BECAUSE: Final = patterns.pattern_of(r"(?i)\b(?:because|since|so that|otherwise|instead of)\b")
 """What makes a request worth knowing the next time."""
 _WRITTEN_OUT: Final = patterns.pattern_of(r"(?m)^(?:#{1,6} |```|\|.*\|$)|\AImplement the following")
 """A plan or a page, which a program wrote."""
@@ -101,9 +100,17 @@ _WRONG_FORM: Final = patterns.pattern_of(
 """Failures that lie in how something was called, and not in what it then found."""
 _ONLY_SUMS_UP: Final = patterns.pattern_of(
     r"(?i)tool_use_error|sibling tool call|script failed|could not compile|to rerun pass"
-    r"|errors? were emitted|command failed|due to .{0,12}previous|exit(?:ed)? (?:code|status|with)"
+    r"|errors? were emitted|(?:command|task) failed|due to .{0,12}previous"
+    r"|exit(?:ed)? (?:code|status|with)"
 )
 """That something failed, as it is said of any failure of this program."""
+_OF_THE_PLACE: Final = patterns.pattern_of(
+    r"(?i)\b(?:already in use|eaddrinuse|refused|rejected|denied|crashed|locked|unavailable|expired"
+    r"|unauthori[sz]ed|timed out|already exists|no such|no module named|not found|unknown"
+    r"|unrecogni[sz]ed|not (?:running|installed|logged in|authenticated)|missing script"
+    r"|(?:cannot|could not) (?:connect|resolve|find))\b"
+)
+"""Errors of where the work is done, which come again; what tests find is of the code at hand."""
 _HAS_PATH: Final = patterns.pattern_of(r"(?:\A|[;&]\s*)(?:export |source |\. )|\bPATH=")
 """What changes where programs are found."""
 _LOOKS: Final = frozenset(["cd", "sleep", "echo", "printf", "true", "test", "["])
@@ -184,7 +191,7 @@ class AtAction:
         telling = set(plain_words(signature)) - _IN_ANY_ERROR
         if len([word for word in telling if len(word) > 2]) < _NAMES_AN_ERROR:
             return ""
-        if _ONLY_SUMS_UP.search(signature):
+        if _ONLY_SUMS_UP.search(signature) or not _OF_THE_PLACE.search(error[-_END_OF_OUTPUT:]):
             return ""
         return self._ask(own, folder, signature, partial(_what_ended, error))
 
@@ -303,10 +310,11 @@ def _how_it_worked(done: Done, command: str) -> tuple[str, str] | None:
             if any(run.ok and wrong.is_in(run.about) for run in runs[:at]):
                 break  # it has worked since
             for act in done.after(failed, _SOON):
-                if act.kind == "command" and act.ok and wrong.is_mended_by(act.about):
+                told = act.kind == "command" and act.ok and not _PIPED.search(act.about)
+                if told and wrong.is_mended_by(act.about):
                     shown, why = _shown(act.about), _WHERE.sub("", failed.reason)
-                    told = f" ({one_line(why, 44)})" if len(shown) < _LEAVES_ROOM else ""
-                    return f"This failed {_place(failed)}{told}; what worked, #{act.seq}:", shown
+                    said = f" ({one_line(why, 44)})" if len(shown) < _LEAVES_ROOM else ""
+                    return f"This failed {_place(failed)}{said}; what worked, #{act.seq}:", shown
     return None
 
 
@@ -335,6 +343,8 @@ def _end_of(done: Done, error: Act) -> tuple[Act, str] | None:
             return None  # its end may lie in a file, or was not found yet
         if act.kind != "command":
             continue
+        if _PIPED.search(act.about):
+            return None  # how it ended is how the last program did
         this = _form(act.about)
         if this == form:
             return (act, "; ".join(steps)) if steps else None
@@ -357,7 +367,7 @@ def _names(sentence: str, path: str) -> bool:
 def _settles(sentence: str) -> bool:
     """Whether it says by itself what holds beyond the moment, or why something was wanted."""
     said = _BEFORE_IT.sub("", sentence)
-    if said.endswith("?") or not said[:1].isalpha() or _NOT_BY_ITSELF.search(said):
+    if "?" in said or not said[:1].isalpha() or _NOT_BY_ITSELF.search(said):
         return False
     if len(plain_words(said)) < _SAYS_SOMETHING or _FOR_ONCE.search(said):
         return False
