@@ -343,12 +343,13 @@ def _end_of(done: Done, error: Act) -> tuple[Act, str] | None:
             return None  # its end may lie in a file, or was not found yet
         if act.kind != "command":
             continue
-        if _PIPED.search(act.about):
-            return None  # how it ended is how the last program did
         this = _form(act.about)
+        mends = wrong is not None and wrong.is_mended_by(act.about)
+        if (form in this or mends) and _PIPED.search(act.about):
+            return None  # how it ended is how the last program did
         if this == form:
             return (act, "; ".join(steps)) if steps else None
-        if form in this or (wrong is not None and wrong.is_mended_by(act.about)):
+        if form in this or mends:
             return act, _shown(act.about)
         if not _looks_all(act.about):
             steps.append(one_line(this, 80))
