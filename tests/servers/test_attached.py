@@ -539,6 +539,12 @@ MISSED: Final = "Exit code 127\nsh: deploy: command not found"
             id="another call of the same program",
         ),
         pytest.param(
+            (("deploy --all", MISSED), ("./de_ploy.sh --all", "done")),
+            "deploy --one",
+            '"./de_ploy.sh --all"',
+            id="its name was mixed up",
+        ),
+        pytest.param(
             (("deploy --all", MISSED), ("bin/deploy --all", "done"), ("deploy --two", "done")),
             "deploy --one",
             "",
@@ -581,6 +587,11 @@ async def test_a_command_is_warned_of_by_how_its_program_was_called_wrongly(
     [
         pytest.param((("git pull --rebase", "ok"), ("git push", "ok")), '"git pull', id="a step"),
         pytest.param((("git status", "ok"), ("git push", "ok")), "", id="only looked"),
+        pytest.param(
+            (("git pull", "ok"), ("make", "error: no rule\nExit code 2"), ("git push", "ok")),
+            "",
+            id="something else failed",
+        ),
         pytest.param((("git fetch", "ok"), ("git push | tee log", "ok")), "", id="piped"),
         pytest.param((("git pull --rebase", "ok"),), "", id="never worked again"),
     ],

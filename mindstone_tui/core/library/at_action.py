@@ -338,23 +338,25 @@ def _end_of(done: Done, error: Act) -> tuple[Act, str] | None:
     """What ended an error soon, and in what words; None if that is not clear."""
     form, wrong = _form(error.about), _Misuse.of(error)
     steps: list[str] = []
+    clear = True
     for act in done.after(error, _SOON):
-        if act.kind == "change" or (act.kind == "command" and not act.ok):
-            return None  # its end may lie in a file, or was not found yet
-        if act.kind != "command":
+        if act.kind != "command" or not act.ok:
+            # Its end may lie in a file that was changed, or was not found yet.
+            clear &= act.kind == "read"
             continue
         this = _form(act.about)
-        mends = wrong is not None and wrong.is_mended_by(act.about)
-        if (form in this or mends) and _PIPED.search(act.about):
-            return None  # how it ended is how the last program did
-        if this == form:
+        if wrong is not None and wrong.is_mended_by(act.about):
+            return None if _PIPED.search(act.about) else (act, _shown(act.about))
+        if form in this:
+            if not clear or _PIPED.search(act.about):
+                return None
+            if this != form:
+                return act, _shown(act.about)
             return (act, "; ".join(steps)) if steps else None
-        if form in this or mends:
-            return act, _shown(act.about)
         if not _looks_all(act.about):
             steps.append(one_line(this, 80))
         if len(steps) > _STEPS:
-            return None
+            clear = False
     return None
 
 
@@ -392,7 +394,7 @@ def _quotes(error: str, word: str) -> bool:
 
 def _looks(call: tuple[str, ...]) -> bool:
     """Whether a call changes nothing."""
-    effects = programs.of_program(_bare(call[0]), list(call))
+    effects = programs.of_program(call[0].rpartition("/")[2], list(call))
     return call[0] in _LOOKS or all(effect == "reads" for effect, _ in effects)
 
 
@@ -401,7 +403,9 @@ def _looks_all(command: str) -> bool:
 
 
 def _bare(program: str) -> str:
-    return program.rpartition("/")[2]
+    """A program's name as people mix it up: `run_tests.sh` is `bin/runtests`."""
+    name = program.rpartition("/")[2]
+    return re.sub(r"(?<=\w)(?:\.\w+|\d+)\Z|[-_]", "", name) or name
 
 
 def _shown(command: str) -> str:
