@@ -71,7 +71,7 @@ _AROUND: Final = patterns.pattern_of(
 """What stands around a command and is no part of how it is called."""
 _WHERE: Final = patterns.pattern_of(r"\A(?:/\S+/)?(?:\(eval\)|\w*sh)\S*(?: line)? ?\d*: ")
 """The shell that says it."""
-_LONG_NAME: Final = patterns.pattern_of(r"(?<=-[0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f-]{17,}\Z")
+_LONG_NAME: Final = patterns.pattern_of(r"(?<=-[0-9a-f]{8}-[0-9a-f]{4})-[0-9a-f-]{22}\Z")
 """What follows in another program's name for a session: its beginning is enough to find it by."""
 _INTO: Final = patterns.pattern_of(r"(\A|&&|;)\s*cd \S+ *(?:&&|;)")
 _PIPED: Final = patterns.pattern_of(r"(?<!\|)\|(?!\|)(?!\s*(?:tail|head|cat)\b)")
@@ -347,7 +347,7 @@ def _end_of(done: Done, error: Act) -> tuple[Act, str] | None:
         this = _form(act.about)
         if wrong is not None and wrong.is_mended_by(act.about):
             return None if _PIPED.search(act.about) else (act, _shown(act.about))
-        if form in this:
+        if f" {form} " in f" {this} ":
             if not clear or _PIPED.search(act.about):
                 return None
             if this != form:
@@ -421,7 +421,7 @@ def _is_same(about: str, path: str, project: Path) -> bool:
 def _place(act: Act) -> str:
     key = paths.SessionKey.parse(act.session)
     named = key.main if key.agent == paths.DEFAULT_SESSION.agent else act.session
-    return f"{act.ts[:10]} in {one_line(_LONG_NAME.sub('', named), 24)} #{act.seq}"
+    return f"{act.ts[:10]} in {one_line(_LONG_NAME.sub('…', named), 28)} #{act.seq}"
 
 
 def _fitting(head: str, quoted: str) -> str:
