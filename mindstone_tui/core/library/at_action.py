@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from mindstone_tui.core import errors, paths, patterns, tokens, transcript
 from mindstone_tui.core.entries import ToolCall, actions, conversation
+from mindstone_tui.core.language import lists
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import all_sessions, projects
@@ -75,41 +76,20 @@ _LONG_NAME: Final = patterns.pattern_of(r"(?<=-[0-9a-f]{8}-[0-9a-f]{4})-[0-9a-f-
 """What follows in another program's name for a session: its beginning is enough to find it by."""
 _INTO: Final = patterns.pattern_of(r"(\A|&&|;)\s*cd \S+ *(?:&&|;)")
 _PIPED: Final = patterns.pattern_of(r"(?<!\|)\|(?!\|)(?!\s*(?:tail|head|cat)\b)")
-_BEFORE_IT: Final = patterns.pattern_of(
-    r"(?i)\A(?:(?:ok(?:ay)?|yes|yeah|no|hm+|well|so|and|also|now)\b[,. ]*)+"
-)
-_NOT_BY_ITSELF: Final = patterns.pattern_of(
-    r"(?i)\A(?:i|it|its|it's|that|that's|this|these|those|they|you|needs?|still)\b"
-    r"|\Aat \S+ \(|(?:/[\w.-]+){4}|https?://\S{40}"
-)
+_BEFORE_IT: Final = lists.pattern_beside(__file__, "before it", re.IGNORECASE)
+_NOT_BY_ITSELF: Final = lists.pattern_beside(__file__, "not by itself", re.IGNORECASE)
 """What was pasted, and what means nothing without what was said before it."""
-_FOR_ONCE: Final = patterns.pattern_of(
-    r"(?i)\b(?:perhaps|maybe|i think|should we|shouldn't (?:we|it)|right\Z"
-    r"|can you|could you|lets|let's)\b"
-    r"|\b(?:note|log|entry|todo|mention|document|commit|push|merge)\b"
-)
+_FOR_ONCE: Final = lists.pattern_beside(__file__, "for once", re.IGNORECASE)
 """What is only thought of, asked for once, or to be written down somewhere."""
-_BECAUSE: Final = patterns.pattern_of(r"(?i)\b(?:because|since|so that|otherwise|instead of)\b")
+_BECAUSE: Final = lists.pattern_beside(__file__, "because", re.IGNORECASE)
 """What makes a request worth knowing the next time."""
 _WRITTEN_OUT: Final = patterns.pattern_of(r"(?m)^(?:#{1,6} |```|\|.*\|$)|\AImplement the following")
 """A plan or a page, which a program wrote."""
-_WRONG_FORM: Final = patterns.pattern_of(
-    r"(?i)not found|no such|no module named|cannot find|can't open|unrecogni[sz]ed|unknown |"
-    r"invalid option|unexpected argument|missing script|permission denied|not recogni[sz]ed|usage:"
-)
+_WRONG_FORM: Final = lists.pattern_beside(__file__, "wrong form", re.IGNORECASE)
 """Failures that lie in how something was called, and not in what it then found."""
-_ONLY_SUMS_UP: Final = patterns.pattern_of(
-    r"(?i)tool_use_error|sibling tool call|script failed|could not compile|to rerun pass"
-    r"|errors? were emitted|(?:command|task) failed|due to .{0,12}previous"
-    r"|exit(?:ed)? (?:code|status|with)"
-)
+_ONLY_SUMS_UP: Final = lists.pattern_beside(__file__, "only sums up", re.IGNORECASE)
 """That something failed, as it is said of any failure of this program."""
-_OF_THE_PLACE: Final = patterns.pattern_of(
-    r"(?i)\b(?:already in use|eaddrinuse|refused|rejected|denied|crashed|locked|unavailable|expired"
-    r"|unauthori[sz]ed|timed out|already exists|no such|no module named|not found|unknown"
-    r"|unrecogni[sz]ed|not (?:running|installed|logged in|authenticated)|missing script"
-    r"|(?:cannot|could not) (?:connect|resolve|find))\b"
-)
+_OF_THE_PLACE: Final = lists.pattern_beside(__file__, "of the place", re.IGNORECASE)
 """Errors of where the work is done, which come again; what tests find is of the code at hand."""
 _HAS_PATH: Final = patterns.pattern_of(r"(?:\A|[;&]\s*)(?:export |source |\. )|\bPATH=")
 """What changes where programs are found."""
