@@ -12,7 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -500,7 +500,7 @@ async def test_what_is_known_comes_at_the_point_of_action_and_once_in_a_session(
     assert "because the proxy owns 3000" in edited
     assert '"npx vite build"' in ran
     assert "command not found" in ran
-    assert "ran lsof -ti :3000 | xargs kill" in failed
+    assert '"lsof -ti :3000 | xargs kill"' in failed
     for said in (edited, ran, failed):
         assert 'origin="mindstone memory"' in said
         assert "2026-11-15 in claude-code-one #" in said
@@ -522,6 +522,108 @@ async def test_at_the_point_of_action_nothing_is_said_where_nothing_is_known(
     assert await stage.runs("npm start") == {}, "it worked again"
     assert await stage.runs("vitest") == {}, "it ran, and said what is wrong"
     assert await stage.fails("npm test", "Exit code 1\nError: expected 3, got 4") == ""
+    await stage.attached.close()
+
+
+PUSHED: Final = "Exit code 1\nerror: the remote contains work that you do not have: rejected"
+MISSED: Final = "Exit code 127\nsh: deploy: command not found"
+
+
+@pytest.mark.parametrize(
+    ("steps", "command", "told"),
+    [
+        pytest.param(
+            (("deploy --all", MISSED), ("ls", "ok"), ("bin/deploy --all", "done")),
+            "deploy --one",
+            '"bin/deploy --all"',
+            id="another call of the same program",
+        ),
+        pytest.param(
+            (("deploy --all", MISSED), ("./de_ploy.sh --all", "done")),
+            "deploy --one",
+            '"./de_ploy.sh --all"',
+            id="its name was mixed up",
+        ),
+        pytest.param(
+            (("deploy --all", MISSED), ("bin/deploy --all", "done"), ("deploy --two", "done")),
+            "deploy --one",
+            "",
+            id="it has worked since",
+        ),
+        pytest.param(
+            (("deploy --all", MISSED), ("bin/deploy --all", "done")),
+            "PATH=$PATH:bin deploy --one",
+            "",
+            id="where programs are found is said",
+        ),
+        pytest.param(
+            (("deploy --all", MISSED), ("bin/deploy --all | grep ok", "done")),
+            "deploy --one",
+            "",
+            id="nobody knows how it ended",
+        ),
+        pytest.param(
+            (("deploy --all", MISSED), ("git status", "clean")),
+            "deploy --one",
+            "",
+            id="nothing did what was wanted",
+        ),
+    ],
+)
+async def test_a_command_is_warned_of_by_how_its_program_was_called_wrongly(
+    tmp_path: Path, steps: tuple[tuple[str, str], ...], command: str, told: str
+) -> None:
+    stage = Stage(tmp_path)
+    await stage.worked("one", "Deploy.", *(("Bash", {"command": one}, two) for one, two in steps))
+    await stage.call("SessionStart")
+    runs = await stage.runs(command)
+    said = runs.get("hookSpecificOutput", {}).get("additionalContext", "")
+    assert told in said if told else not said
+    await stage.attached.close()
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        pytest.param((("git pull --rebase", "ok"), ("git push", "ok")), '"git pull', id="a step"),
+        pytest.param((("git status", "ok"), ("git push", "ok")), "", id="only looked"),
+        pytest.param(
+            (("git pull", "ok"), ("make", "error: no rule\nExit code 2"), ("git push", "ok")),
+            "",
+            id="something else failed",
+        ),
+        pytest.param((("git fetch", "ok"), ("git push | tee log", "ok")), "", id="piped"),
+        pytest.param((("git pull --rebase", "ok"),), "", id="never worked again"),
+    ],
+)
+async def test_an_error_is_told_only_with_what_ended_it(
+    tmp_path: Path, steps: tuple[tuple[str, str], ...], told: str
+) -> None:
+    stage = Stage(tmp_path)
+    acts = (("git push", PUSHED), *steps)
+    await stage.worked("one", "Push it.", *(("Bash", {"command": a}, b) for a, b in acts))
+    await stage.call("SessionStart")
+    said = await stage.fails("git push origin main", PUSHED)
+    assert told in said if told else not said
+    await stage.attached.close()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Fix the typing mistake in the file src/port.ts now.",
+        "Implement the following plan: src/port.ts must never use 3000, because it is taken.",
+        "Perhaps src/port.ts should not use the port 3000, because it is taken.",
+    ],
+)
+async def test_a_file_is_not_spoken_of_by_what_was_asked_for_once(
+    tmp_path: Path, asked: str
+) -> None:
+    stage = Stage(tmp_path)
+    edit = {"file_path": str(stage.project / "src/port.ts"), "old_string": "1", "new_string": "2"}
+    await stage.worked("one", asked, ("Edit", edit, "changed"))
+    await stage.call("SessionStart")
+    assert await stage.edits("src/port.ts") == ""
     await stage.attached.close()
 
 

@@ -1,10 +1,12 @@
 """What earlier sessions of a project know at the moment of an act: one line, or nothing.
 
-Before a file is changed, what was settled about it or asked for when it last was; before a command,
-what worked where this form of it did not; after a failure, what ended that error. Words are quoted
-and dated. Each file, command and error is spoken of once in a session, and the one who acts never
-waits: what is not at hand yet is not told.
+Before a file is changed, what a person settled about it; before a command, what worked where it was
+called wrongly so; after a failure, the command that ended that error. Words are quoted and dated.
+Each file, command and error is spoken of once in a session, and the one who acts never waits: what
+is not at hand yet is not told.
 """
+
+from __future__ import annotations
 
 import contextlib
 import os
@@ -13,55 +15,89 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from mindstone_tui.core import errors, paths, patterns, tokens, transcript
 from mindstone_tui.core.entries import ToolCall, actions, conversation
+from mindstone_tui.core.language import lists
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.language.words import plain_words
-from mindstone_tui.core.library import all_sessions, projects, work
-from mindstone_tui.core.recall.acts import Act, Done, named_in, programs_of, signature_of
+from mindstone_tui.core.library import all_sessions, projects
+from mindstone_tui.core.recall.acts import (
+    Act,
+    Done,
+    calls_in,
+    named_in,
+    programs_of,
+    signature_of,
+)
 from mindstone_tui.core.statements.recogniser import kind_of_sentence
 from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce, one_line
+from mindstone_tui.core.tools import programs
 
 MOST_TOKENS: Final = 120
 """Most that one act is told, label included."""
-_QUOTED: Final = (200, 140, 110, 80, 50)
+_QUOTED: Final = (200, 140, 110, 80, 60, 40)
 """Characters of a quotation, tried in this order until everything fits."""
+_LEAVES_ROOM: Final = 60
+"""Characters of a command beside which there is room for why the other failed."""
 _LOOKED_AT: Final = 40
 _EXCHANGES: Final = 4
 """Exchanges that changed a file whose words are looked at, the newest first."""
 _LEAST_STEM: Final = 4
 """Letters from which on a file's name without its ending is a word of its own."""
 _SAYS_SOMETHING: Final = 6
-"""Words that a request must have."""
+"""Words that a sentence must have."""
 _NAMES_AN_ERROR: Final = 3
 """Words that an error must have beside those that any error has."""
+_SOON: Final = 12
+"""Acts after a failure among which its end is looked for."""
+_OUTPUT: Final = "\nOutput:\n"
+"""What Codex writes between how a command went and what it said."""
+_END_OF_OUTPUT: Final = 400
+_ALIKE: Final = 0.5
+"""The share of their words that the ends of two outputs have in common if they say the same."""
+_STEPS: Final = 2
+"""Commands that may have ended an error together; of more, nobody knows which."""
 _IN_ANY_ERROR: Final = frozenset(
     ["error", "errors", "failed", "failure", "fatal", "exception", "assert", "assertionerror",
      "traceback", "exit", "code", "the", "and", "not", "test", "tests", "line"]
 )  # fmt: skip
 _SETTLES: Final = frozenset(["rule", "correction", "memory", "preference", "decision"])
+_DICTATED: Final = 700
+"""Characters from which on a message was hardly written by hand."""
 _AROUND: Final = patterns.pattern_of(
     r"\A(?:cd \S+ *(?:&&|;) *)+|\s*(?:\d?>&\d|\d?> */dev/null)|\s*\|\s*(?:tail|head|cat)\b.*\Z"
 )
 """What stands around a command and is no part of how it is called."""
-_BEFORE_IT: Final = patterns.pattern_of(
-    r"(?i)\A(?:(?:ok(?:ay)?|yes|yeah|no|hm+|well|so|and|also|now)\b[,. ]*)+"
-)
-_NOT_BY_ITSELF: Final = patterns.pattern_of(
-    r"(?i)\A(?:i|it|its|it's|that|that's|this|these|those|they|you|needs?|still)\b"
-    r"|\Aat \S+ \(|(?:/[\w.-]+){4}|https?://\S{40}"
-)
+_WHERE: Final = patterns.pattern_of(r"\A(?:/\S+/)?(?:\(eval\)|\w*sh)\S*(?: line)? ?\d*: ")
+"""The shell that says it."""
+_LONG_NAME: Final = patterns.pattern_of(r"(?<=-[0-9a-f]{8}-[0-9a-f]{4})-[0-9a-f-]{22}\Z")
+"""What follows in another program's name for a session: its beginning is enough to find it by."""
+_INTO: Final = patterns.pattern_of(r"(\A|&&|;)\s*cd \S+ *(?:&&|;)")
+_PIPED: Final = patterns.pattern_of(r"(?<!\|)\|(?!\|)(?!\s*(?:tail|head|cat)\b)")
+_BEFORE_IT: Final = lists.pattern_beside(__file__, "before it", re.IGNORECASE)
+_NOT_BY_ITSELF: Final = lists.pattern_beside(__file__, "not by itself", re.IGNORECASE)
 """What was pasted, and what means nothing without what was said before it."""
-_WRONG_FORM: Final = patterns.pattern_of(
-    r"(?i)not found|no such|no module named|cannot find|can't open|unrecogni[sz]ed|unknown |"
-    r"invalid option|unexpected argument|missing script|permission denied|not recogni[sz]ed|usage:"
-)
+_FOR_ONCE: Final = lists.pattern_beside(__file__, "for once", re.IGNORECASE)
+"""What is only thought of, asked for once, or to be written down somewhere."""
+_BECAUSE: Final = lists.pattern_beside(__file__, "because", re.IGNORECASE)
+"""What makes a request worth knowing the next time."""
+_WRITTEN_OUT: Final = patterns.pattern_of(r"(?m)^(?:#{1,6} |```|\|.*\|$)|\AImplement the following")
+"""A plan or a page, which a program wrote."""
+_WRONG_FORM: Final = lists.pattern_beside(__file__, "wrong form", re.IGNORECASE)
 """Failures that lie in how something was called, and not in what it then found."""
+_ONLY_SUMS_UP: Final = lists.pattern_beside(__file__, "only sums up", re.IGNORECASE)
+"""That something failed, as it is said of any failure of this program."""
+_OF_THE_PLACE: Final = lists.pattern_beside(__file__, "of the place", re.IGNORECASE)
+"""Errors of where the work is done, which come again; what tests find is of the code at hand."""
+_HAS_PATH: Final = patterns.pattern_of(r"(?:\A|[;&]\s*)(?:export |source |\. )|\bPATH=")
+"""What changes where programs are found."""
+_LOOKS: Final = frozenset(["cd", "sleep", "echo", "printf", "true", "test", "["])
+_NAMES_FILES: Final = frozenset(["cp", "mkdir", "mv", "rm", "touch"])
+"""Programs whose failure says only what lies where, beside those that only look."""
 _WAITS: Final = 0.01
 """Seconds for which an act waits while what was done lately is read."""
-_NOT_RUN: Final = (126, 127)
 
 
 class AtAction:
@@ -126,14 +162,18 @@ class AtAction:
         """What ended the error before that a command met now; empty for nothing."""
         if actions.kind_of(call.name) != "command":
             return ""
-        last = result.text.rstrip().rpartition("\n")[2]
-        # Codex does not say how a command ended: the last line of what it printed does.
-        error = actions.failure_of(call, result) or ("" if ends_known else named_in(last))
+        error = actions.failure_of(call, result)
+        if not error and not ends_known:
+            # Codex does not say how a command ended: the last line of what it printed does.
+            said = result.text.rstrip()
+            error = said if named_in(said.rpartition("\n")[2]) else ""
         signature = signature_of(error)
         telling = set(plain_words(signature)) - _IN_ANY_ERROR
         if len([word for word in telling if len(word) > 2]) < _NAMES_AN_ERROR:
             return ""
-        return self._ask(own, folder, signature, _what_ended)
+        if _ONLY_SUMS_UP.search(signature) or not _OF_THE_PLACE.search(error[-_END_OF_OUTPUT:]):
+            return ""
+        return self._ask(own, folder, signature, partial(_what_ended, error))
 
     def close(self) -> None:
         """Give the file back."""
@@ -155,16 +195,16 @@ class AtAction:
         try:
             others = [key for key in self._known.get(paths.project_of(folder), ()) if key != own]
             found = self._library.done(others, lambda done: ask(done, about)) if others else None
-            if found is None:
+            if found is None or (own, found[1]) in self._told:
                 self._asked.add(known)
                 return ""
-            self._told.add(known)
+            self._told |= {known, (own, found[1])}
             return _fitting(*found)
         finally:
             self._lock.release()
 
     def _settled_about(self, project: Path, done: Done, path: str) -> tuple[str, str] | None:
-        """What a person settled about a file, or else asked for when it was last changed."""
+        """What a person settled about a file when it was changed."""
         changes = [
             act
             for act in done.touching(path, _LOOKED_AT)
@@ -172,18 +212,12 @@ class AtAction:
             if _is_same(act.about, path, project)
         ]
         exchanges = list({_exchange(act): act for act in changes}.values())
-        asked = None
         for act in exchanges[:_EXCHANGES]:
             # What does not name the file was said about something else, read again later.
-            named = [one for one in self._said_in(act) if _names(one, path)]
-            for one in named:
-                if kind_of_sentence(one) in _SETTLES:
+            for one in self._said_in(act):
+                if _names(one, path) and _settles(one):
                     return f"About {path}, {_place(act)}:", one
-            telling = [one for one in named if _tells(one)]
-            if act is exchanges[0] and telling:
-                # Of several sentences the longest says most of what it was about.
-                asked = f"{path} was last changed {_place(act)} for:", max(telling, key=len)
-        return asked
+        return None
 
     def _said_in(self, act: Act) -> Iterator[str]:
         """The sentences of the person in the exchange of an act."""
@@ -197,35 +231,112 @@ class AtAction:
                 if isinstance(line.entry, conversation.UserMessage):
                     whole = history.whole(line).entry
                     text = whole.text if isinstance(whole, conversation.UserMessage) else ""
+                    if len(text) > _DICTATED or _WRITTEN_OUT.search(text):
+                        continue
                     yield from (" ".join(sentence.text.split()) for sentence in prose(text))
 
 
-def _how_it_worked(done: Done, command: str) -> tuple[str, str] | None:
-    """What worked after this form of a command could not even be run."""
-    form = _form(command)
-    for program in programs_of(form)[:1]:
-        runs = done.of_program(program, _LOOKED_AT)
-        last = next((act for act in runs if _form(act.about) == form), None)
-        if last is None or last.ok or not _was_called_wrongly(last):
+class _Misuse(NamedTuple):
+    """How something was called wrongly: words of a call that its error names."""
+
+    call: tuple[str, ...]
+    named: frozenset[str]
+
+    @staticmethod
+    def of(act: Act) -> _Misuse | None:
+        """What an error says of the command that met it; None if it says nothing of its words."""
+        reason = act.reason
+        if act.ok or not _WRONG_FORM.search(reason) or _ONLY_SUMS_UP.search(reason):
             return None
-        for act in done.after(last, _LOOKED_AT):
-            other = _form(act.about)
-            if act.kind == "command" and act.ok and other != form and program in other:
-                why = one_line(last.reason or last.error, 60)
-                return f"This failed {_place(last)} ({why}); what worked, #{act.seq}:", other
+        for call in calls_in(act.about):
+            named = frozenset(word for word in call if _quotes(reason, word))
+            if named and not _looks(call) and _bare(call[0]) not in _NAMES_FILES:
+                return _Misuse(call, named)
+        return None
+
+    def is_in(self, command: str) -> bool:
+        """Whether a command makes the same mistake."""
+        if self.call[0] in self.named and _HAS_PATH.search(command):
+            return False
+        known = self.named & frozenset(self.call[:2]) or not self.call[1].isalpha()
+        same = self.call[: 1 if known else 2]
+        return any(
+            call[: len(same)] == same and self.named <= frozenset(call)
+            for call in calls_in(command)
+        )
+
+    def is_mended_by(self, command: str) -> bool:
+        """Whether a command does what was wanted, and not so."""
+        program = _bare(self.call[0])
+        kept = [word for word in self.call[1:] if not word.startswith("-") and not word.isdigit()]
+        for call in () if self.is_in(command) else calls_in(command):
+            if _bare(call[0]) == program:
+                kept = [word for word in kept if word not in self.named]
+                if frozenset(kept[:1]) <= frozenset(call):
+                    return True
+            elif kept and frozenset(kept) <= frozenset(call):
+                return True
+        return False
+
+
+def _how_it_worked(done: Done, command: str) -> tuple[str, str] | None:
+    """What worked where something was called as it is now, and could not run."""
+    for program in programs_of(command):
+        runs = done.of_program(program, _LOOKED_AT)
+        for at, failed in enumerate(runs):
+            wrong = _Misuse.of(failed)
+            if wrong is None or not wrong.is_in(command):
+                continue
+            if any(run.ok and wrong.is_in(run.about) for run in runs[:at]):
+                break  # it has worked since
+            for act in done.after(failed, _SOON):
+                told = act.kind == "command" and act.ok and not _PIPED.search(act.about)
+                if told and wrong.is_mended_by(act.about):
+                    shown, why = _shown(act.about), _WHERE.sub("", failed.reason)
+                    said = f" ({one_line(why, 44)})" if len(shown) < _LEAVES_ROOM else ""
+                    return f"This failed {_place(failed)}{said}; what worked, #{act.seq}:", shown
     return None
 
 
-def _what_ended(done: Done, signature: str) -> tuple[str, str] | None:
-    """What was done until the command worked again that met an error."""
-    for remedy in work.remedies(done, done.like(signature, _LOOKED_AT)):
-        if remedy.worked is not None and remedy.steps:
-            steps = (
-                f"{'ran' if step.kind == 'command' else 'changed'} {one_line(step.about, 80)}"
-                for step in remedy.steps
-            )
-            head = f"This error was met {_place(remedy.error)} and ended by #{remedy.worked.seq}:"
-            return head, "; ".join(dict.fromkeys(steps))
+def _what_ended(error: str, done: Done, signature: str) -> tuple[str, str] | None:
+    """The command after which one worked again that had met an error."""
+    for met in done.like(signature, _LOOKED_AT):
+        if _are_alike(error, met.error) and (found := _end_of(done, met)):
+            worked, said = found
+            return f"This error was met {_place(met)}; what ended it, #{worked.seq}:", said
+    return None
+
+
+def _are_alike(one: str, other: str) -> bool:
+    """Whether two outputs say the same at their ends: their last lines sum up quite a few."""
+    ends = (each.rpartition(_OUTPUT)[2].strip()[-_END_OF_OUTPUT:].lower() for each in (one, other))
+    said, was = (frozenset(plain_words(end)) for end in ends)
+    return len(said & was) >= _ALIKE * len(said | was)
+
+
+def _end_of(done: Done, error: Act) -> tuple[Act, str] | None:
+    """What ended an error soon, and in what words; None if that is not clear."""
+    form, wrong = _form(error.about), _Misuse.of(error)
+    steps: list[str] = []
+    clear = True
+    for act in done.after(error, _SOON):
+        if act.kind != "command" or not act.ok:
+            # Its end may lie in a file that was changed, or was not found yet.
+            clear &= act.kind == "read"
+            continue
+        this = _form(act.about)
+        if wrong is not None and wrong.is_mended_by(act.about):
+            return None if _PIPED.search(act.about) else (act, _shown(act.about))
+        if f" {form} " in f" {this} ":
+            if not clear or _PIPED.search(act.about):
+                return None
+            if this != form:
+                return act, _shown(act.about)
+            return (act, "; ".join(steps)) if steps else None
+        if not _looks_all(act.about):
+            steps.append(one_line(this, 80))
+        if len(steps) > _STEPS:
+            clear = False
     return None
 
 
@@ -236,11 +347,14 @@ def _names(sentence: str, path: str) -> bool:
     return name in sentence or (len(stem) >= _LEAST_STEM and stem in re.findall(r"[\w-]+", words))
 
 
-def _tells(sentence: str) -> bool:
-    """Whether it says what was wanted: no question, nothing pasted, more than "yes, go on"."""
+def _settles(sentence: str) -> bool:
+    """Whether it says by itself what holds beyond the moment, or why something was wanted."""
     said = _BEFORE_IT.sub("", sentence)
-    pasted = said.endswith("?") or not said[:1].isalpha() or _NOT_BY_ITSELF.search(said)
-    return not pasted and len(plain_words(said)) >= _SAYS_SOMETHING
+    if "?" in said or not said[:1].isalpha() or _NOT_BY_ITSELF.search(said):
+        return False
+    if len(plain_words(said)) < _SAYS_SOMETHING or _FOR_ONCE.search(said):
+        return False
+    return kind_of_sentence(sentence) in _SETTLES or bool(_BECAUSE.search(said))
 
 
 def _exchange(act: Act) -> tuple[str, int]:
@@ -252,8 +366,31 @@ def _form(command: str) -> str:
     return " ".join(_AROUND.sub("", command.strip()).split())
 
 
-def _was_called_wrongly(act: Act) -> bool:
-    return act.exit in _NOT_RUN or bool(_WRONG_FORM.search(act.reason or act.error))
+def _quotes(error: str, word: str) -> bool:
+    """Whether an error names a word of the command that met it."""
+    found = re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w-])", error) if len(word) > 1 else None
+    return found is not None
+
+
+def _looks(call: tuple[str, ...]) -> bool:
+    """Whether a call changes nothing."""
+    effects = programs.of_program(call[0].rpartition("/")[2], list(call))
+    return call[0] in _LOOKS or all(effect == "reads" for effect, _ in effects)
+
+
+def _looks_all(command: str) -> bool:
+    return all(_looks(call) for call in calls_in(command))
+
+
+def _bare(program: str) -> str:
+    """A program's name as people mix it up: `run_tests.sh` is `bin/runtests`."""
+    name = program.rpartition("/")[2]
+    return re.sub(r"(?<=\w)(?:\.\w+|\d+)\Z|[-_]", "", name) or name
+
+
+def _shown(command: str) -> str:
+    """What matters of a command that worked, in few words."""
+    return _form(_INTO.sub(r"\1", command))
 
 
 def _is_same(about: str, path: str, project: Path) -> bool:
@@ -264,7 +401,7 @@ def _is_same(about: str, path: str, project: Path) -> bool:
 def _place(act: Act) -> str:
     key = paths.SessionKey.parse(act.session)
     named = key.main if key.agent == paths.DEFAULT_SESSION.agent else act.session
-    return f"{act.ts[:10]} in {named} #{act.seq}"
+    return f"{act.ts[:10]} in {one_line(_LONG_NAME.sub('…', named), 28)} #{act.seq}"
 
 
 def _fitting(head: str, quoted: str) -> str:

@@ -23,8 +23,17 @@ _ALWAYS_BEFORE: Final = frozenset(
     ["sudo", "time", "env", "nice", "nohup", "timeout", "exec", "command", "stdbuf", "xargs"]
 )
 """Words that stand before the program that is meant."""
-_PARTS: Final = pattern_of(r"&&|\|\||[;|\n&]")
-_ASSIGNMENT: Final = pattern_of(r"[A-Za-z_]\w*=\S*")
+_PIECE: Final = pattern_of(
+    r"""[^\S\n]*(?:(?P<redirect>\d*[<>]+&?\s*[^\s;|&()]*)|(?P<join>[;|&()\n]+)"""
+    r"""|(?P<word>(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\;|&<>()]|['"\\])+))""",
+    re.DOTALL,
+)
+_GIVEN: Final = pattern_of(r"(?ms)<<-?\s*(['\"]?)(\w+)\1.*?(?:^\s*\2\b|\Z)|\\\n")
+"""What a command is given in its own text, and where a line only goes on."""
+_ASSIGNMENT: Final = pattern_of(r"(?s)[A-Za-z_]\w*=.*")
+_NO_PROGRAM: Final = pattern_of(r"(?s)[A-Za-z_]\w*=.*|\d+[smh]?")
+"""What stands between `env` or `timeout` and the program."""
+_LONGEST_COMMAND: Final = 4_000
 _WORD: Final = pattern_of(r"[\w./+-]{1,100}")
 _RAISED: Final = pattern_beside(__file__, "raised", re.IGNORECASE)
 _VARIES: Final = pattern_beside(__file__, "varies", re.IGNORECASE)
@@ -72,13 +81,27 @@ _FACTS: Final = len(_COLUMNS.split(", "))
 _FROM: Final = "from acts join owners on number = acts.owner"
 
 
+def calls_in(command: str) -> list[tuple[str, ...]]:
+    """The simple commands of a command line, each as its words, without what they are given.
+
+    A reading for questions, not for verdicts: whatever is no plain word stands there as written.
+    """
+    found: list[list[str]] = [[]]
+    for piece in _PIECE.finditer(_GIVEN.sub("", command[:_LONGEST_COMMAND])):
+        if piece["join"]:
+            found.append([])
+        elif piece["word"] and (found[-1] or not _ASSIGNMENT.fullmatch(piece["word"])):
+            found[-1].append(piece["word"].replace("'", "").replace('"', ""))
+    return [tuple(words) for words in found if words]
+
+
 def programs_of(command: str) -> list[str]:
     """The programs that a command runs, by name: `make` and `tail` of `cd x && make | tail`."""
     found: dict[str, None] = {}
-    for part in _PARTS.split(command):
-        words = [word for word in part.split() if not _ASSIGNMENT.fullmatch(word)]
+    for call in calls_in(command):
+        words = list(call)
         while words and (words[0] in _ALWAYS_BEFORE or words[0].startswith("-")):
-            words.pop(0)
+            words = [word for word in words[1:] if not _NO_PROGRAM.fullmatch(word)]
         if words and _WORD.fullmatch(words[0]) and (name := words[0].rpartition("/")[2]):
             found[name] = None
     return list(found)[:_PROGRAMS]
