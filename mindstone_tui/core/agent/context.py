@@ -181,7 +181,7 @@ class Answering(msgspec.Struct, kw_only=True):
 class TurnServices(msgspec.Struct, frozen=True, kw_only=True):
     """What the session does for a turn: standing files, memories, recall, tool servers."""
 
-    untold: Callable[[], Awaitable[Sequence[str]]]
+    untold: Callable[[], Sequence[str]]
     """What the model must hear with the next message of what changed under it."""
     make_ready: Callable[[], Awaitable[Sequence[AnyEvent]]]
     """Have there what the first model call of a turn needs; what a person should know."""

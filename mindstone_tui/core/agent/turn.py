@@ -163,7 +163,7 @@ class _Turn:
     async def run(self, said: UserMessage, origin: str, beside: Sequence[Entry]) -> None:
         """Everything between the two ends of the turn."""
         context, turn = self._context, self._turn
-        notes = [*await context.services.untold(), said.note]
+        notes = [*context.services.untold(), said.note]
         said = msgspec.structs.replace(said, note="\n\n".join(filter(None, notes)))
         if len(said.text) > LONG_TEXT:
             cleaned = await asyncio.to_thread(context.transcript.clean_ahead, said.text)

@@ -29,6 +29,8 @@ _PATIENCE: Final = 3.0
 _LONGEST_LINE: Final = 1 << 16
 _READ: Final = 64 * 1024
 _KINDS: Final = ("job_started", "job_ended")
+_LOOKED_BACK: Final = 20_000
+"""Lines among which a job is looked for that a program began which is gone."""
 _ELSEWHERE: Final = "runs, begun by another program"
 
 
@@ -257,7 +259,7 @@ class JobsFeature(Feature):
         if not here:
             return []
         with self.context.transcript.history() as history:
-            for line in reversed(list(history.newest(_KINDS, history.head.seq + 1))):
+            for line in reversed(list(history.newest(_KINDS, _LOOKED_BACK))):
                 match line.entry:
                     case JobStarted(job=number) as entry if entry.log in here:
                         begun[number] = entry
@@ -265,12 +267,12 @@ class JobsFeature(Feature):
                         begun.pop(number, None)
         return [entry for number, entry in begun.items() if number not in self.all]
 
-    async def untold(self) -> Sequence[str]:
+    def untold(self) -> Sequence[str]:
         """Which jobs ended since the message before: an earlier answer says that they run.
 
         Those of a program that was killed are over, too, and that is written down.
         """
-        begun = [] if self._looked else await asyncio.to_thread(self._elsewhere)
+        begun = [] if self._looked else self._elsewhere()
         self._looked = True
         for began in begun:
             if not _runs(Path(began.log)):
@@ -385,7 +387,7 @@ class JobsFeature(Feature):
             ]
             rows += [
                 f"{one.job:>3}  {_ELSEWHERE:32} {one_line(one.command, 80)}\n     {one.log}"
-                for one in await asyncio.to_thread(self._elsewhere)
+                for one in self._elsewhere()
                 if _runs(Path(one.log))
             ]
             if rows:

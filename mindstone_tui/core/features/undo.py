@@ -44,7 +44,7 @@ class UndoFeature(Feature):
 
     name = "undo"
 
-    async def untold(self) -> Sequence[str]:
+    def untold(self) -> Sequence[str]:
         """Files that were put back, or stay as turns left them that the model no longer sees."""
         return (self.context.files.untold(),)
 

@@ -181,8 +181,11 @@ class Feature:
         """Get ready for a turn; what a person should know, each thing told once."""
         return ()
 
-    async def untold(self) -> Sequence[str]:
-        """What the model must hear with the next message of what changed under it."""
+    def untold(self) -> Sequence[str]:
+        """What the model must hear with the next message of what changed under it.
+
+        Nobody may wait for it: until it is told, the turn has not begun.
+        """
         return ()
 
     def heard(self, line: Line, text: str) -> Sequence[Line]:

@@ -229,8 +229,8 @@ class SessionServices(msgspec.Struct, dict=True, eq=False):
             sections.append(quoted)
         return system_prompt.SystemPrompt(tuple(sections), tuple(warnings))
 
-    async def _untold(self) -> list[str]:
-        return [each async for each in self.features.gather(lambda one: one.untold())]
+    def _untold(self) -> list[str]:
+        return self.features.collect(lambda feature: feature.untold())
 
     def _heard(self, line: Line, text: str) -> list[Line]:
         return self.features.collect(lambda feature: feature.heard(line, text))

@@ -102,15 +102,11 @@ async def ready() -> Sequence[events.AnyEvent]:
     return ()
 
 
-async def nothing_changed() -> Sequence[str]:
-    return ()
-
-
 def services() -> TurnServices:
     """A session that has an identity, and neither memories nor recall."""
     identity = Section(name="identity", text="You are a stone that remembers.")
     return TurnServices(
-        untold=nothing_changed,
+        untold=tuple,
         make_ready=ready,
         system_prompt=lambda: SystemPrompt((identity,)),
         bring=nothing_brought,
