@@ -58,7 +58,7 @@ def how(
     name = _wanted(program, "mindstone how make").rpartition("/")[2]
     with Progress("sessions", quiet=json) as bars:
         found = _work(bars).how(name, k)
-    none = f"No session ran {name} with success."
+    none = f"No call ran {name} with success; what ran in the background is not counted."
     for each in _to_print(found, none, {"program": name, "invocations": found}, json=json):
         times = f"  {each.times} times" if each.times > 1 else ""
         say(one_line(each.last.about, _WIDE), "bold")

@@ -5,7 +5,7 @@ session, its line, its date and the hash of its line, so that whoever quotes it 
 """
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -15,7 +15,7 @@ from msgspec import Meta
 from mindstone_tui import api
 from mindstone_tui.core.entries import KINDS, Line, Unknown
 from mindstone_tui.core.entries.derived import replaced_in_words
-from mindstone_tui.core.entries.provenance import MARK, ImportSource, is_imported
+from mindstone_tui.core.entries.provenance import ImportSource, is_imported
 from mindstone_tui.core.entries.standings import Rewinds, Standings
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
 from mindstone_tui.core.events.narrate import describe_line
@@ -285,8 +285,7 @@ class Lookup(msgspec.Struct, eq=False):
             raise places.missing()
         newest = project_recall.newest_handoff(places)[: self._home.settings.mcp.max_chars // 2]
         said = "\n\n".join(
-            f"[{one['session']} line {one['line']}, {one['date']}"
-            f"{', ' + MARK if 'imported' in one else ''}] {one['role']}:\n{one['text']}"
+            f"[{_heading(one)}] {one['role']}:\n{one['text']}"
             for one in self._last_said(session, 12)
         )
         intro = (
@@ -301,9 +300,10 @@ class Lookup(msgspec.Struct, eq=False):
         with self._history(session) as history:
             lines = _spoken(history, history.head.seq + 1, count, False, back=True, counting=True)
             whole = [history.whole(line) for line in reversed(lines)]
+            standings = standings_of(history)
         most = max(self._home.settings.mcp.max_chars // max(2 * len(whole), 1), 200)
         origin = profile.Origins(self._home.places)
-        return [_quoted(line, most, origin) for line in whole]
+        return [{**_quoted(line, most, origin), **_standing(line, standings)} for line in whole]
 
     def _cited(self, hits: Sequence[RecalledHit]) -> list[dict[str, Any]]:
         """Hits with their sources, all texts together within bounds."""
@@ -379,6 +379,12 @@ def _told(source: ImportSource | None) -> dict[str, Any]:
 
 def _imported(line: Line, origin: profile.Origins) -> dict[str, Any]:
     return _told(origin(line.session, line.seq) if is_imported(line) else None)
+
+
+def _heading(said: Mapping[str, Any]) -> str:
+    """Where something was said, when, and how it stands."""
+    place = f"{said['session']} line {said['line']}"
+    return ", ".join((place, said["date"], *said.get("standing", ())))
 
 
 def _standing(line: Line, standings: Standings) -> dict[str, Any]:

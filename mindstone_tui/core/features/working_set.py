@@ -170,7 +170,7 @@ class WindowFeature(Feature):
         back = "" if reason.in_window else f"\n/restore turn {reason.turn} brings it back."
         with self.context.transcript.history() as history:
             known = [one.words for one in transcript.standings_of(history).of(line)]
-        standing = f"\nIt is {'; '.join(known)}.".replace(".”.", ".”") if known else ""
+        standing = f"\nStanding: {'; '.join(known)}.".replace(".”.", ".”") if known else ""
         decided = decisions_of(self.context.transcript, reason.turn)
         head = f"\nDecisions in turn {reason.turn}:" if decided else ""
         decisions = head + "".join(f"\n  {each}" for each in decided)

@@ -18,6 +18,7 @@ from mindstone_tui.core.context.extract import BINDING, folded
 from mindstone_tui.core.entries import Line, Part, conversation, derived
 from mindstone_tui.core.entries.actions import actions_of, plan_in
 from mindstone_tui.core.entries.provenance import is_imported, is_quotation, quoted
+from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.handoff.environment import Environment
 from mindstone_tui.core.language import clause, intent, lists, replacement
 from mindstone_tui.core.language.sentences import prose, shortened
@@ -89,6 +90,8 @@ class FinishedCommand(Part):
     turn: int
     exit: int | None = None
     ok: bool = True
+    undone: int = 0
+    """The line in which a person took back what its turn had done to files."""
 
 
 class Subtask(Part, omit_defaults=False):
@@ -393,9 +396,19 @@ class _Work:
                 errors[about] = Sourced(
                     text=f"{about}: {action.error}", seq=action.seq, turn=action.turn, kind=about
                 )
+        for line in lines:
+            if isinstance(line.entry, FilesRestored) and line.seq > self._since:
+                commands = [_put_back(one, line.entry, line.seq) for one in commands]
         self._state = msgspec.structs.replace(
             state, commands=tuple(commands[-COMMANDS:]), errors=tuple(errors.values())[-ERRORS:]
         )
+
+
+def _put_back(one: FinishedCommand, act: FilesRestored, seq: int) -> FinishedCommand:
+    """A command after the changes of some turns were taken back, or done again."""
+    if one.turn not in act.turns or one.seq > seq:
+        return one
+    return msgspec.structs.replace(one, undone=seq if act.direction == "undo" else 0)
 
 
 def _is_retired(one: statement.Statement, gone: Collection[str]) -> bool:

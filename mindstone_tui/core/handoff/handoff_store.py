@@ -105,7 +105,7 @@ def corrected(history: transcript.History, after: int) -> dict[tuple[int, tuple[
 
 
 def put_back(history: transcript.History, after: int, text: str = "") -> list[str]:
-    """The newest turns whose changes to files were taken back, or done again after a line.
+    """The newest turns whose changes to files were taken back, or done again, after a line.
 
     With a text, those that it names; what it says of that itself is not said once more.
     """
@@ -118,7 +118,7 @@ def put_back(history: transcript.History, after: int, text: str = "") -> list[st
     return [
         f"What turn {turn} did to files was {did}, by line {by}."
         for turn, (by, did) in sorted(told.items())
-        if (did == "taken back" or by > after)
+        if by > after
         and (not text or re.search(rf"\bturn {turn}\b", text))
         and not re.search(rf"\bby line {by}\b", text)
     ][-_TURNS_TOLD:]

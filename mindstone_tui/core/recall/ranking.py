@@ -194,7 +194,7 @@ def _marked(hit: Hit, new: Passage) -> Hit:
         hit = msgspec.structs.replace(hit, superseded_by=None, corrected={}, superseded_here=True)
     old, by = hit.passage, hit.superseded_by
     gone = replaced_in(new.text, old.text)
-    more = old.speaker not in (_NOTE, _TASK) and (old.pieces > 1 or says_more(old.text, gone))
+    more = old.speaker != _NOTE and (old.pieces > 1 or says_more(old.text, gone))
     if by is None and more:
         corrected = with_correction(hit.corrected, new.seq, gone)
         return msgspec.structs.replace(hit, corrected=corrected)

@@ -123,19 +123,20 @@ def _folder_of(history: History) -> str:
 
 
 def _files_put_back(history: History, window: Sequence[Line], through: int) -> list[Line]:
-    """What a person did to files of these turns, or since the newest message, of any turn.
+    """What a person did to files of these turns, until now, or of any since the newest message.
 
-    The model has not heard of the latter yet.
+    The model has not heard of the latter yet. A turn that is not there is none that it changed.
     """
     said = [line.seq for line in window if isinstance(line.entry, conversation.UserMessage)]
     since, turns = max(said, default=0), {line.turn for line in window}
-    return [
-        line
-        for line in history.newest(("files_restored",), history.head.seq)
-        if isinstance(line.entry, FilesRestored)
-        and line.seq <= through
-        and (line.seq > since or turns & {*line.entry.turns})
-    ]
+    found = []
+    for line in history.newest(("files_restored",), history.head.seq):
+        if isinstance(entry := line.entry, FilesRestored):
+            here = entry.turns if since < line.seq <= through else turns & {*entry.turns}
+            if here:
+                entry = msgspec.structs.replace(entry, turns=tuple(sorted(here)))
+                found.append(msgspec.structs.replace(line, entry=entry))
+    return found
 
 
 def _with_verdicts(history: History, lines: Sequence[Line]) -> list[Line]:
@@ -157,11 +158,14 @@ def _copies(lines: Sequence[Line]) -> Iterator[Draft]:
     of the fork's.
     """
     turns = {line.seq: line.turn for line in lines}
+    last = max((one.turn for one in lines if not isinstance(one.entry, FilesRestored)), default=0)
 
     def turn_of(line: Line) -> int:
         match line.entry:
             case derived.StatementSuperseded(by=by) | derived.MemoryProposed(sources=(*_, by)):
                 return turns[by]
+            case FilesRestored():  # in a later turn than the fork has, perhaps
+                return min(line.turn, last)
         return line.turn
 
     ordered = sorted(lines, key=turn_of)
