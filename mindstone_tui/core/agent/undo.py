@@ -295,6 +295,8 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
         again: dict[int, bool] = {}
         """Turns whose changes were taken back or done again, as it was last."""
         stays: dict[int, list[str]] = {}
+        shown: set[int] = set()
+        """Turns that the model sees again."""
         kept_to = _EVERYTHING
         with self.history() as history:
             for line in history.newest(kinds, _EVERYTHING):
@@ -312,9 +314,13 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
                         if line.turn <= kept_to and standings.Rewinds(rewinds).of(line) is None:
                             break
                     case entry:
+                        shown.update(getattr(entry, "turns", ()))
                         rewinds.append(line)
                         kept_to = min(kept_to, getattr(entry, "to_turn", kept_to))
+            undone = transcript.standings_of(history).undone if shown else standings.Undone()
         said = [*reversed(told), *([_left_in_words(stays)] if stays else [])]
+        if known := sorted(turn for turn in shown - again.keys() if undone.of_turn(turn)):
+            said.append(f"What {narrate_entry.turn_names(known)} did to files was taken back.")
         return f"[{' '.join(said)} {_READ_AGAIN}]" if said else ""
 
     def left_by(self, is_gone: Callable[[int], bool]) -> str:

@@ -1,6 +1,7 @@
 """Recall, and everything derived from history: labelled, with its sources, never the record."""
 
 import hashlib
+from collections.abc import Collection
 from typing import Any, Final, Literal
 
 import msgspec
@@ -37,9 +38,10 @@ def with_correction(known: Corrected, by: int, words: tuple[str, ...]) -> Correc
     return {one: old for one, old in every if not any({*old} <= {*new} for _, new in after[one])}
 
 
-def undone_in_words(by: int, *, sign: str = "#") -> str:
-    """`changes to files taken back by #12`: said beside what a turn says and did."""
-    return f"changes to files taken back by {sign}{by}"
+def undone_in_words(by: int, left: Collection[str] = (), *, sign: str = "#") -> str:
+    """`changes to files taken back by #12, all but a.py`: beside what a turn says and did."""
+    kept = f", all but {one_line(', '.join(left), 200)}" if left else ""
+    return f"changes to files taken back by {sign}{by}{kept}"
 
 
 class Replacement(Part, kw_only=True):

@@ -106,10 +106,13 @@ CHANGES: Final = frozenset(
 REWOUND: Final = "This turn was rewound: the conversation went on without it."
 """What is said beside a turn that was taken back, wherever turns are shown."""
 UNDONE: Final = "What this turn did to files was taken back."
-"""The same beside one whose words hold."""
+"""The same beside one whose words hold,"""
+PARTLY_UNDONE: Final = "Some of what this turn did to files was taken back."
+"""and where somebody had changed a file since, which was left as it was."""
 AGAIN: Final = {
     REWOUND: "This turn counts again.",
     UNDONE: "What this turn did to files was done again.",
+    PARTLY_UNDONE: "What this turn did to files was done again.",
 }
 """What is said instead once that is so no longer."""
 REPLACED: Final = ("superseded", "corrected")
@@ -135,7 +138,7 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
     """Where it comes from: the session of a copy, the program and the file of an import."""
     part: tuple[str, ...] = ()
-    """The sentences that were corrected; the rest holds."""
+    """The sentences that were corrected, where the rest holds; the files that were left alone."""
 
     @property
     def words(self) -> str:
@@ -148,7 +151,7 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
             case "corrected":
                 return replaced_in_words(None, {self.by or 0: self.part})[0]
             case "undone":
-                return undone_in_words(self.by or 0)
+                return undone_in_words(self.by or 0, self.part)
             case what:
                 return what if self.by is None else f"{what} by #{self.by}"
 
@@ -224,12 +227,15 @@ class Undone:
 
     def __init__(self) -> None:
         self._by: dict[int, int] = {}
+        self._left: dict[int, tuple[str, ...]] = {}
+        """By the line that took back: files that were left as they were."""
 
     def take(self, line: Line) -> None:
         """Take in the next line."""
         match line.entry:
             case FilesRestored(direction="undo", turns=turns) as act if act.total or not act.left:
                 self._by |= dict.fromkeys(turns, line.seq)
+                self._left[line.seq] = tuple(each.partition(": ")[0] for each in act.left)
             case FilesRestored(direction="redo", turns=turns):
                 for turn in turns:
                     self._by.pop(turn, None)
@@ -246,6 +252,15 @@ class Undone:
     def of_turn(self, turn: int) -> int | None:
         """The same for a whole turn."""
         return self._by.get(turn)
+
+    def of_file(self, seq: int, turn: int, path: str) -> int | None:
+        """The same for a file, which may have been left as it was."""
+        by = self.of_place(seq, turn)
+        return None if any(f"/{path}".endswith(f"/{one}") for one in self.left_by(by)) else by
+
+    def left_by(self, by: int | None) -> tuple[str, ...]:
+        """The files that a line which took back others left as they were."""
+        return self._left.get(by or 0, ())
 
 
 def not_rewound(lines: Iterable[Line]) -> list[Line]:
@@ -338,8 +353,9 @@ class Standings:
 
     def notes(self, turn: int) -> tuple[str, ...]:
         """What is said beside a whole turn."""
-        undone = self.undone.of_turn(turn) is not None
-        return (REWOUND,) * self.took_back(turn) + (UNDONE,) * undone
+        by = self.undone.of_turn(turn)
+        undone = PARTLY_UNDONE if self.undone.left_by(by) else UNDONE
+        return (REWOUND,) * self.took_back(turn) + (undone,) * (by is not None)
 
     def taken_back(self, seq: int) -> tuple[str, ...]:
         """That the program which imported words come from took them back; nothing else."""
@@ -383,7 +399,7 @@ class Standings:
         parts = self.corrected_by(line.seq).items()
         found += [Standing("corrected", by, part=part) for by, part in parts]
         if undone := self.undone.of(line):
-            found.append(Standing("undone", undone))
+            found.append(Standing("undone", undone, part=self.undone.left_by(undone)))
         match line.entry:
             case AssistantPartial() | TurnEnded(ending="interrupted"):
                 found.append(Standing("interrupted"))

@@ -103,7 +103,7 @@ class UndoFeature(Feature):
             known = f"These did: {turn_names(touched)}." if touched else "No turn did so far."
             raise UndoError(f"Turn {turn} changed no files that are kept. {known}")
         text = await asyncio.to_thread(_diff, keeper, sets)
-        undone = "" if turn in steps.applied else " (taken back since)"
+        undone = "" if turn in steps.applied else f" (taken back since{steps.all_but(turn)})"
         heading = f"Turn {turn}{undone}: {summary([c for each in sets for c in each.changes])}."
         if unsure := sorted(exact(path) for each in sets for path in each.unsure):
             heading += f" {_NOBODY_KNOWS.capitalize()}: {', '.join(unsure[:_MOST_SHOWN])}."

@@ -167,7 +167,8 @@ class WindowFeature(Feature):
         score = (
             "" if not reason.parts else f"\nKeep score {reason.score:.2f}, the lowest leaves first:"
         )
-        back = "" if reason.in_window else f"\n/restore turn {reason.turn} brings it back."
+        gone = reason.turn and not reason.in_window
+        back = f"\n/restore turn {reason.turn} brings it back." if gone else ""
         with self.context.transcript.history() as history:
             known = [one.words for one in transcript.standings_of(history).of(line)]
         standing = f"\nStanding: {'; '.join(known)}.".replace(".”.", ".”") if known else ""

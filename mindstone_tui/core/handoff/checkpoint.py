@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from mindstone_tui.core.context.extract import BINDING, folded
 from mindstone_tui.core.entries import Line, Part, conversation, derived
@@ -219,7 +220,7 @@ def validate(checkpoint: Checkpoint) -> Validation:
 
 def digest(sealed: msgspec.Struct) -> str:
     """SHA-256 over everything in a checkpoint or a handoff but itself."""
-    bare = msgspec.structs.replace(sealed, sha256="")
+    bare = replace(sealed, sha256="")
     return hashlib.sha256(msgspec.json.encode(bare, order="sorted")).hexdigest()
 
 
@@ -243,7 +244,7 @@ def advance(checkpoint: Checkpoint, lines: Iterable[Line]) -> Checkpoint:
     for line in new:
         work.take(line)
     work.note_actions([*known, *new])
-    return msgspec.structs.replace(work.result(), head=HeadMark(seq=new[-1].seq, hash=new[-1].hash))
+    return replace(work.result(), head=HeadMark(seq=new[-1].seq, hash=new[-1].hash))
 
 
 def _utterance(line: Line) -> statement.Utterance | None:
@@ -274,7 +275,7 @@ class _Work:
     def result(self) -> Checkpoint:
         """The state with what stands now."""
         stands = self._register
-        return msgspec.structs.replace(
+        return replace(
             self._state,
             constraints=_sourced_statements(stands, *BINDING),
             decisions=_sourced_statements(stands, "decision"),
@@ -286,7 +287,7 @@ class _Work:
         state = self._state
         match line.entry:
             case derived.TaskStarted(title=title, criteria=criteria, constraints=rules):
-                self._state = msgspec.structs.replace(
+                self._state = replace(
                     fresh(state.session),
                     window=state.window,
                     version=state.version,
@@ -299,7 +300,7 @@ class _Work:
                     self._add("rule", rule, line, start=_OF_TASK)
             case derived.TaskDone():
                 over = {"criteria": (), "subtasks": (), "issues": (), "errors": (), "asked": None}
-                self._state = msgspec.structs.replace(state, goal="", goal_turn=0, **over)
+                self._state = replace(state, goal="", goal_turn=0, **over)
                 self._end_task()
             case derived.TodoChanged(items=items):
                 self._state = _with_plan(state, [(one.title, one.status) for one in items], line)
@@ -320,7 +321,7 @@ class _Work:
                     if one.seq != seq or (part and replacement.says_more(one.text, part))
                 )
                 goal = replacement.left_of(state.goal, words if state.goal_turn else ())
-                self._state = msgspec.structs.replace(state, learnings=left, goal=goal)
+                self._state = replace(state, learnings=left, goal=goal)
             case derived.OfferAnswered(keep=False, words=words):
                 self._not_kept(words)
             case derived.MemoryDecided(decision="refused" | "undone", words=words):
@@ -339,7 +340,7 @@ class _Work:
             case conversation.AssistantPartial(text=text) if text.strip():
                 self._state = _cut_off(state, text, line)
             case derived.SummaryDerived():
-                self._state = msgspec.structs.replace(state, summary=line.seq)
+                self._state = replace(state, summary=line.seq)
 
     def _not_kept(self, words: str, *kinds: statement.StatementKind) -> None:
         """A person does not want words kept; what else they made of them, a rule say, stays."""
@@ -356,7 +357,7 @@ class _Work:
 
     def _let_go(self, ends: Callable[[statement.Statement], bool]) -> None:
         standing = tuple(one for one in self._register.standing if not ends(one))
-        self._register = msgspec.structs.replace(self._register, standing=standing)
+        self._register = replace(self._register, standing=standing)
 
     def _hear(self, line: Line) -> None:
         if (said := _utterance(line)) is not None:
@@ -370,7 +371,7 @@ class _Work:
         same = [each for each in self._register.standing if folded(each.words) == folded(one.words)]
         if not any(each.sure for each in same):
             standing = (*(each for each in self._register.standing if each not in same), one)
-            self._register = msgspec.structs.replace(self._register, standing=standing)
+            self._register = replace(self._register, standing=standing)
 
     def note_actions(self, lines: Sequence[Line]) -> None:
         """Commands with how they ended, and what failed and was not mended since."""
@@ -397,18 +398,12 @@ class _Work:
                     text=f"{about}: {action.error}", seq=action.seq, turn=action.turn, kind=about
                 )
         for line in lines:
-            if isinstance(line.entry, FilesRestored) and line.seq > self._since:
-                commands = [_put_back(one, line.entry, line.seq) for one in commands]
-        self._state = msgspec.structs.replace(
-            state, commands=tuple(commands[-COMMANDS:]), errors=tuple(errors.values())[-ERRORS:]
-        )
-
-
-def _put_back(one: FinishedCommand, act: FilesRestored, seq: int) -> FinishedCommand:
-    """A command after the changes of some turns were taken back, or done again."""
-    if one.turn not in act.turns or one.seq > seq:
-        return one
-    return msgspec.structs.replace(one, undone=seq if act.direction == "undo" else 0)
+            if isinstance(act := line.entry, FilesRestored) and line.seq > self._since:
+                by = line.seq if act.direction == "undo" else 0
+                gone = {one for one in commands if one.turn in act.turns}
+                commands = [replace(one, undone=by) if one in gone else one for one in commands]
+        left = tuple(errors.values())[-ERRORS:]
+        self._state = replace(state, commands=tuple(commands[-COMMANDS:]), errors=left)
 
 
 def _is_retired(one: statement.Statement, gone: Collection[str]) -> bool:
@@ -429,7 +424,7 @@ def _restated(one: Sourced) -> statement.Statement:
     at = statement.Pointer(one.seq, one.start)
     stated = recogniser.restate(kind, one.text, at, one.turn, sure=not one.is_doubtful)
     corrects = statement.Pointer(one.old_seq) if one.old else None
-    return msgspec.structs.replace(stated, old=one.old, corrects=corrects)
+    return replace(stated, old=one.old, corrects=corrects)
 
 
 def _sourced_statements(
@@ -459,14 +454,14 @@ def _only_tells(said: str) -> bool:
 def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
     text = text[:_LONGEST_TOLD]
     said = text.strip()
+    topic = quoted(line, shortened(said, TOPIC_LENGTH))
     if intent.is_small_talk(text):
         # Better than nothing to go on from, and only until something is asked.
         known = state.goal or not said
-        goal = quoted(line, shortened(said, TOPIC_LENGTH))
-        return state if known else msgspec.structs.replace(state, goal=goal, goal_turn=line.turn)
-    asked = Sourced(text=quoted(line, shortened(said, TOPIC_LENGTH)), seq=line.seq, turn=line.turn)
+        return state if known else replace(state, goal=topic, goal_turn=line.turn)
+    asked = Sourced(text=topic, seq=line.seq, turn=line.turn)
     waits = None if is_imported(line) else asked  # what another program was asked waits there
-    state = msgspec.structs.replace(state, asked=waits, next_steps=())
+    state = replace(state, asked=waits, next_steps=())
     is_task = bool(state.goal) and not state.goal_turn
     told = _only_tells(said)
     words = len(clause.content_words(said.lower()))
@@ -477,12 +472,8 @@ def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
         or (is_quotation(state.goal) and not is_imported(line))
     )
     if not is_task and (broad or weak or not state.goal):
-        state = msgspec.structs.replace(
-            state,
-            goal=quoted(line, shortened(said, TOPIC_LENGTH)),
-            goal_turn=line.turn,
-            subtasks=tuple(one for one in state.subtasks if line.seq - one.seq <= LOOKED_BACK),
-        )
+        lately = tuple(one for one in state.subtasks if line.seq - one.seq <= LOOKED_BACK)
+        state = replace(state, goal=topic, goal_turn=line.turn, subtasks=lately)
     return _with_subtasks(state, _checklist(text, line))
 
 
@@ -493,14 +484,14 @@ def _answered(state: Checkpoint, text: str, line: Line) -> Checkpoint:
     asks = said[-1:] if said and said[-1].rstrip(" *_").endswith("?") else []
     next_up = dict.fromkeys([*(one for one in said if _NEXT.search(one)), *asks])
     found = tuple(_sourced(shortened(one, TOPIC_LENGTH), line) for one in next_up)
-    return msgspec.structs.replace(state, asked=None, next_steps=found[-NEXT_STEPS:])
+    return replace(state, asked=None, next_steps=found[-NEXT_STEPS:])
 
 
 def _cut_off(state: Checkpoint, text: str, line: Line) -> Checkpoint:
     """After an answer that was interrupted: its last words say where to take it up."""
     last = " ".join(text.split())[-TOPIC_LENGTH:]
     found = _sourced(f"(cut off) …{last}", line)
-    return msgspec.structs.replace(state, next_steps=(found,))
+    return replace(state, next_steps=(found,))
 
 
 def _noted(state: Checkpoint, category: str, text: str, line: Line) -> Checkpoint:
@@ -511,7 +502,7 @@ def _noted(state: Checkpoint, category: str, text: str, line: Line) -> Checkpoin
             if solved := _SOLVED.match(text):
                 done = folded(solved[1]).rstrip(".")
                 left = tuple(one for one in state.issues if done not in folded(one.text))
-                return msgspec.structs.replace(state, issues=left)
+                return replace(state, issues=left)
             return _with(state, "issues", [text], line)
         case "task_progress":
             if found := list(_checklist(text, line, words=True)):
@@ -539,8 +530,7 @@ def fitted(checkpoint: Checkpoint, most: int = LARGEST) -> Checkpoint:
     state = checkpoint
     while len(encoded(state)) > most and len(state.environment.files) > 4:
         files = state.environment.files[len(state.environment.files) // 2 :]
-        around = msgspec.structs.replace(state.environment, files=files)
-        state = msgspec.structs.replace(state, environment=around)
+        state = replace(state, environment=replace(state.environment, files=files))
     for field, least in _GIVES_WAY:
         items = getattr(state, field)
         if len(encoded(state)) <= most:
@@ -551,17 +541,14 @@ def fitted(checkpoint: Checkpoint, most: int = LARGEST) -> Checkpoint:
         lines = ", ".join(str(one.seq) for one in gone[-8:])
         name = field.replace("_", " ")
         before = tuple(one for one in state.left_out if name not in one)
-        state = msgspec.structs.replace(
-            state,
-            **{field: items[len(items) - least :]},
-            left_out=(*before, f"{len(gone)} {name}: lines {lines}"),
-        )
+        told = (*before, f"{len(gone)} {name}: lines {lines}")
+        state = replace(state, **{field: items[len(items) - least :]}, left_out=told)
     done = [one for one in state.subtasks if one.status == "done"]
     if len(encoded(state)) > most and len(done) > DONE_KEPT:
         old = {id(one) for one in done[:-DONE_KEPT]}
         kept = tuple(one for one in state.subtasks if id(one) not in old)
         said = f"{len(old)} finished subtasks"
-        state = msgspec.structs.replace(state, subtasks=kept, left_out=(*state.left_out, said))
+        state = replace(state, subtasks=kept, left_out=(*state.left_out, said))
     return state
 
 
@@ -587,7 +574,7 @@ def _with_subtasks(state: Checkpoint, found: Iterable[Subtask]) -> Checkpoint:
     subtasks = {folded(one.title): one for one in state.subtasks}
     for one in found:
         subtasks[folded(one.title)] = one
-    return msgspec.structs.replace(state, subtasks=tuple(subtasks.values()))
+    return replace(state, subtasks=tuple(subtasks.values()))
 
 
 def _with_plan(state: Checkpoint, steps: Sequence[tuple[str, Status]], line: Line) -> Checkpoint:
@@ -598,14 +585,14 @@ def _with_plan(state: Checkpoint, steps: Sequence[tuple[str, Status]], line: Lin
     found = [
         Subtask(title=quoted(line, title), status=status, seq=line.seq) for title, status in steps
     ]
-    return _with_subtasks(msgspec.structs.replace(state, subtasks=kept), found)
+    return _with_subtasks(replace(state, subtasks=kept), found)
 
 
 def _with(state: Checkpoint, field: str, said: Iterable[str], line: Line) -> Checkpoint:
     kept: dict[str, Sourced] = {folded(one.text): one for one in getattr(state, field)}
     for text in said:
         kept.setdefault(folded(text), _sourced(text, line))
-    return msgspec.structs.replace(state, **{field: tuple(kept.values())[-KEPT:]})
+    return replace(state, **{field: tuple(kept.values())[-KEPT:]})
 
 
 def _sourced(text: str, line: Line) -> Sourced:

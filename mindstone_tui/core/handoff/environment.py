@@ -277,12 +277,12 @@ def files_touched(
         if before is not None and before.changed and not changed:
             touched[action.about] = before
         else:
-            by = judged.undone.of_place(action.seq, action.turn) if judged and changed else None
+            undone = judged.undone.of_file if judged and changed else lambda *_: None
             touched[action.about] = Touched(
                 path=action.about,
                 changed=changed,
                 turn=action.turn,
                 imported=action.seq in foreign,
-                undone=by is not None,
+                undone=undone(action.seq, action.turn, action.about) is not None,
             )
     return tuple(touched.values())

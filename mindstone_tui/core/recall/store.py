@@ -60,6 +60,13 @@ _STANDING: Final = (
 """The verdicts on a passage whose own lines were not taken back."""
 
 
+_NOT_LEFT: Final = (
+    " and not exists (select 1 from json_each(:left)"
+    " where substr('/' || about, -length(value)) = value)"
+)
+"""What was done to a file that was left as it was stands."""
+
+
 class IndexMark(msgspec.Struct, frozen=True):
     """How far into the transcript the index has come; -1 for not at all."""
 
@@ -248,15 +255,19 @@ class Tables:
             match line.entry:
                 case FilesRestored(direction=direction, turns=turns) as act:
                     if direction == "redo" or act.total or not act.left:
+                        left = [f"/{one.partition(': ')[0]}" for one in act.left]
                         self._database.execute(
-                            f"update {table} set undone = ?1 where owner = ?4 and seq < ?2"
-                            " and turn in (select value from json_each(?3))",
-                            (
-                                line.seq if direction == "undo" else 0,
-                                line.seq,
-                                json.dumps(turns),
-                                self.owner,
-                            ),
+                            f"update {table} set undone = :by where owner = :owner and seq < :line"
+                            " and turn in (select value from json_each(:turns))"
+                            + _NOT_LEFT
+                            * (table == "acts"),
+                            {
+                                "by": line.seq if direction == "undo" else 0,
+                                "line": line.seq,
+                                "turns": json.dumps(turns),
+                                "owner": self.owner,
+                                "left": json.dumps(left),
+                            },
                         )
                 case window.Rewound(to_turn=turn, state=state):
                     self._database.execute(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mindstone_tui.cli.main import run as run_verb
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import CommandRun, FilesChanged, FilesRestored
@@ -555,3 +557,53 @@ async def test_what_is_found_after_a_kill_is_nobodys_until_a_person_says_so(
         assert picture(work) == theirs
         assert (await stage.run("/undo --rest"))[0].ok
         assert picture(work) == theirs
+
+
+async def test_a_file_that_an_undo_left_alone_is_not_told_as_taken_back(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = workspace(tmp_path)
+    writes = calls(
+        *(("write", {"path": name, "content": f"{name}\n"}) for name in ("x.md", "y.md"))
+    )
+    says = script(tmp_path, writes, {"text": "Wrote both."}, loop=True)
+    async with on_stage(home, cwd=work, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("write both")
+        (work / "y.md").write_text("mine\n")
+        assert (await stage.run("/undo --rest"))[0].ok
+        by = next(line.seq for line in stage.lines() if line.kind == "files_restored")
+        await stage.run("/handoff write")
+        _, letter = await stage.run("/handoff show")
+        assert "- x.md (changed, turn 1, taken back" in letter
+        assert "- y.md (changed, turn 1;" in letter
+        assert f"changes to files taken back by line {by}, all but y.md" in letter
+        assert "(taken back since, all but y.md)" in (await stage.run("/diff turn 1"))[1]
+    assert run_verb(["about", "x.md"]) == 0
+    assert f"worked on it  changes to files taken back by #{by}" in capsys.readouterr().out
+    assert run_verb(["about", "y.md", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["exchanges"][0]["undone"] == 0
+    assert run_verb(["export", "main", "-f", "md", "-o", str(tmp_path / "said.md")]) == 0
+    assert (
+        "Some of what this turn did to files was taken back" in (tmp_path / "said.md").read_text()
+    )
+
+
+async def test_the_model_hears_once_more_of_an_undo_whose_turn_it_sees_again(
+    tmp_path: Path,
+) -> None:
+    work = workspace(tmp_path)
+    writes = calls(("write", {"path": "x.md", "content": "x"}))
+    says = script(tmp_path, writes, *({"text": "ok"} for _ in range(9)))
+    async with on_stage(tmp_path / "home", cwd=work, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("write it")
+        await stage.run("/undo")
+        for text in ("second", "third", "fourth", "fifth"):
+            await stage.say(text)
+        assert (await stage.run("/prune 3"))[0].ok
+        assert (await stage.run("/restore turn 1"))[0].ok
+        await stage.say("sixth")
+        assert "What turn 1 did to files was taken back." in str(stage.requests()[-1])
+        await stage.say("seventh")
+        assert str(stage.requests()[-1]).count("What turn 1 did to files") == 1

@@ -16,7 +16,6 @@ from mindstone_tui.core.entries.provenance import is_imported, quoted
 from mindstone_tui.core.entries.standings import (
     REPLACED,
     REWOUND,
-    UNDONE,
     Standings,
     turns_in_words,
 )
@@ -133,7 +132,8 @@ def turns_in(source: "StorySource") -> Iterator[Turn]:
         if (by := rewinds.of_place(first.seq, number)) is not None:
             scenes.append(mark(seq=by, kind="rewound", sign="↶", title=REWOUND.rstrip(".")))
         if (by := source.standings.undone.of_turn(number)) is not None:
-            scenes.append(mark(seq=by, kind="undone", sign="↶", title=UNDONE.rstrip(".")))
+            undone = source.standings.notes(number)[-1].rstrip(".")
+            scenes.append(mark(seq=by, kind="undone", sign="↶", title=undone))
         for line in chain((first,), lines):
             notes = (*source.standings.taken_back(line.seq), *source.stands(line, REPLACED))
             scenes += _scenes(line, calls, "; ".join(notes))
@@ -298,7 +298,7 @@ def outcomes(source: StorySource) -> Outcomes:
                     add("Commits", f"{commit} {subject}", line)
     foreign = {line.seq for line in lines if is_imported(line)}
     for done in actions_of(lines):
-        undone = standings.undone.of_place(done.seq, done.turn) is not None
+        undone = standings.undone.of_file(done.seq, done.turn, done.about) is not None
         if done.kind == "change" and done.ok and not undone:
             add("Files", done.about + (" (imported)" if done.seq in foreign else ""), done)
     return found
