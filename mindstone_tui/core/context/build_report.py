@@ -389,7 +389,7 @@ class _Account:
         if share == "message_history":
             found = ((size, one) for one, size in self.measured.sized if one.component == share)
             size, one = max(found, key=lambda pair: pair[0])
-            if one.line is None or size <= self.measured.component(share) // 2:
+            if one.line is None or size <= self.measured.component("message_history") // 2:
                 return ""
             return f"; the message of turn {one.line.turn} alone takes {size:,}"
         files = [one for one in self.view.fold.sections if one.source and one.source != "built in"]
