@@ -293,7 +293,7 @@ _ADDED = pattern_of(
 
 
 _BEHIND = pattern_of(
-    r"(?<=\S)\n\n\n?(?:To suggest changes to a file you MUST return the entire content"
+    r"\n\n(?<=\S\n\n)\n?(?:To suggest changes to a file you MUST return the entire content"
     r"|# File editing rules:\n\nReturn edits|# V4A Diff Format Rules:\n\nYour entire response"
     r"|# \*SEARCH/REPLACE block\* Rules:\n\nEvery|ONLY return code using the `\w+` function)"
 )

@@ -180,9 +180,10 @@ class Gateway(msgspec.Struct, eq=False):
         if (waiting := self._waiting_for(asked)) is not None:
             return self._go_on(waiting, asked)
         prior, new = _split(asked.messages)
-        *marks, last = await asyncio.to_thread(
-            lambda: [self._marks.of(message) for message in (*prior, asked.messages[-1])]
+        *marks, last, own = await asyncio.to_thread(
+            lambda: [self._marks.of(message) for message in (*prior, asked.messages[-1], new)]
         )
+        root = match.digest([*marks, own][:1])
         place = Path(client.folder) if client.folder else None
         if place is not None and not (place.is_absolute() and place.is_dir()):
             raise UsageError(f"{client.folder} is no folder here.", "Name it by its whole path.")
@@ -204,7 +205,7 @@ class Gateway(msgspec.Struct, eq=False):
                 await room.turn.acquire()
             await room.conversation.settled()
             _check_pictures(room.conversation, new)
-            return self._begin(room, asked, planned, prior, new, marks)
+            return self._begin(room, asked, planned, prior, new, marks, root)
         except BaseException:
             room.turn.release()
             raise
@@ -326,19 +327,19 @@ class Gateway(msgspec.Struct, eq=False):
         prior: tuple[wire.ClientMessage, ...],
         new: wire.ClientMessage,
         marks: list[str],
+        root: str,
     ) -> Run:
-        run = Run(room, match.digest(marks[:1]))
+        run = Run(room, root)
         room.guest.bring(asked.instructions, asked.tools, asked.sampling)
         adopted = prior[planned.known :]
         matched = ClientMatched(
             format=asked.format,
             prior=match.digest(marks),
-            root=run.root or match.digest([self._marks.of(new)]),
+            root=root,
             known=planned.known,
             adopted=len(adopted),
             action=planned.action,
         )
-        run.root = matched.root
         keep = partial(_kept, room.conversation)
         before = tuple(match.exchanges(adopted, keep))
         note, words, after = added_around(new.text)

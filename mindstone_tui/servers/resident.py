@@ -303,7 +303,7 @@ class Resident:
                 from mindstone_tui.core.library.vector_worker import work
 
                 with contextlib.suppress(errors.MindstoneError):
-                    await asyncio.to_thread(work, places, settings)
+                    await asyncio.to_thread(work, places, settings, ends=self._stop.is_set)
 
     async def _end_when_left_behind(self) -> None:
         """End it once its home or the program itself was removed: nobody can reach it any more."""

@@ -310,6 +310,11 @@ class _Turn:
             for line in context.window.record_all([*partial, *results, ended], turn)[:-1]:
                 self.tell(self._closed(line))
             await breathe()
+            if (
+                self._asked_at is not None
+            ):  # it may have been stopped before its message was counted
+                live = context.window
+                await live.count_ahead(live.call(context.target), self._asked_at)
             if context.reports:
                 self.tell(events.ContextReported(report=context.report()))
         except errors.EntryNotSaved as error:

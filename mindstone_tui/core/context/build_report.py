@@ -386,6 +386,12 @@ class _Account:
             return "; turn some off with `/tools off NAME`"
         if share == "tool_results":
             return "; `/prune results` shortens older ones now"
+        if share == "message_history":
+            found = ((size, one) for one, size in self.measured.sized if one.component == share)
+            size, one = max(found, key=lambda pair: pair[0])
+            if one.line is None or size <= self.measured.component("message_history") // 2:
+                return ""
+            return f"; the message of turn {one.line.turn} alone takes {size:,}"
         files = [one for one in self.view.fold.sections if one.source and one.source != "built in"]
         if share != "system_prompt" or not files:
             return ""
@@ -417,7 +423,7 @@ class _Account:
             if share.tokens > share.hard:
                 over, hint = share.tokens - share.limit, self._hint(share.name)
                 name = share.name.replace("_", " ").capitalize()
-                verb = "uses" if share.name in ("system_prompt", "memory_injection") else "use"
+                verb = "use" if share.name.endswith("s") else "uses"
                 yield f"{name} {verb} {over:,} tokens more than budgeted{hint}."
         if self.pinned > self.pin_budget:
             yield f"Pins take {self.pinned:,} tokens; {self.pin_budget:,} are meant for them."

@@ -148,7 +148,7 @@ class RecallFeature(Feature):
         }
         # Another feature may have judged the same already: a note that was corrected is let go.
         recorded = said("statement_superseded")
-        self._hear({by for _, by in recorded})
+        await self._hear({by for _, by in recorded})
         known = {by for _, by in recalled - recorded}
         heard = sorted(seq for seq, at in self._unjudged.items() if not rewinds.of_place(seq, at))
         told = [history.line(seq) for seq in sorted({*heard[:_JUDGED_AT_ONCE], *known})]
@@ -158,7 +158,7 @@ class RecallFeature(Feature):
         corrected = await asyncio.to_thread(recall.corrected_in, whole, known)
         return recall.verdicts(recorded, recalled, corrected)
 
-    def _hear(self, judged: Collection[int]) -> None:
+    async def _hear(self, judged: Collection[int]) -> None:
         """Take note of what people corrected since, in turns that were cut short, too.
 
         Whatever was taken or given back since may change what any of them corrects.
@@ -167,11 +167,15 @@ class RecallFeature(Feature):
         new = history.head.seq - self._heard
         if any(True for _ in history.newest(standings.REWINDS, new)):
             new, judged = history.head.seq, ()
-        for line in history.newest(("user_message",), min(new, _READ_FOR_VERDICTS)):
-            known = line.channel == entries.IMPORTED or line.seq in judged
-            if not known and any(is_correction(one.text) for one in passages.passages_of([line])):
-                self._unjudged[line.seq] = line.turn
+        said = [
+            line
+            for line in history.newest(("user_message",), min(new, _READ_FOR_VERDICTS))
+            if line.channel != entries.IMPORTED and line.seq not in judged
+        ]
         self._heard = history.head.seq
+        # Off the loop: one of them may be megabytes.
+        corrections = await asyncio.to_thread(lambda: list(filter(_corrects, said)))
+        self._unjudged |= {line.seq: line.turn for line in corrections}
 
     async def _recall(self, arguments: RecallArguments, context: ToolContext) -> ToolResult:
         """Search what was said before this turn: its own question is not an answer."""
@@ -244,6 +248,10 @@ class RecallFeature(Feature):
                 )
                 or NO_MATCH,
             )
+
+
+def _corrects(line: entries.Line) -> bool:
+    return any(is_correction(one.text) for one in passages.passages_of([line]))
 
 
 class _Source(msgspec.Struct, frozen=True):

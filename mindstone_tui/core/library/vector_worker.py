@@ -9,6 +9,7 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,18 +38,23 @@ _MOST_FILES: Final = 1_024
 
 
 def work(
-    home: Places, settings: Settings, embedder: Embedder | None = None, lingers: float = _LINGERS
+    home: Places,
+    settings: Settings,
+    embedder: Embedder | None = None,
+    lingers: float = _LINGERS,
+    ends: Callable[[], bool] = lambda: False,
 ) -> int:
     """Make every vector that is missing in a home; how many were made.
 
-    Returns at once when another worker has the home.
+    Returns at once when another worker has the home, and after a few vectors when `ends` says so.
     """
     if not home.data.exists():  # whoever removed a home does not want it back
         return 0
     with vectors.locked(home) as mine:
         if not mine:
             return 0
-        worker = _Worker(home, settings, embedder or open_embedder(settings.recall.embedder))
+        embedder = embedder or open_embedder(settings.recall.embedder)
+        worker = _Worker(home, settings, embedder, ends)
         try:
             worker.run(lingers)
         finally:
@@ -58,8 +64,11 @@ def work(
 
 
 class _Worker:
-    def __init__(self, home: Places, settings: Settings, embedder: Embedder | None) -> None:
+    def __init__(
+        self, home: Places, settings: Settings, embedder: Embedder | None, ends: Callable[[], bool]
+    ) -> None:
         self._home = home
+        self._ends = ends
         self._settings = settings
         self._embedder = embedder
         self._lock = _identity(vectors.lock_file(home))
@@ -124,8 +133,9 @@ class _Worker:
             return before - index.pending()
 
     def _there(self) -> bool:
-        """Whether the home is still the one that was locked."""
-        return self._lock is not None and _identity(vectors.lock_file(self._home)) == self._lock
+        """Whether to go on: the home is still the one that was locked, and nothing ends this."""
+        found = _identity(vectors.lock_file(self._home))
+        return found is not None and found == self._lock and not self._ends()
 
     def _tell(self, session: str, pending: int) -> None:
         told = vectors.VectorProgress(

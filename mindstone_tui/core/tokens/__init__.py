@@ -93,7 +93,8 @@ class Vocabulary:
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         known, total, new = self._known, 0, 0
         rank: _RankOf = self._look_up
-        split = self._split_any if _BEYOND.search(text) else self._split_plain
+        plain = text.isascii() or not _BEYOND.search(text)
+        split = self._split_plain if plain else self._split_any
         for part in _parts(text):
             for piece in split(part):
                 if (size := known.get(piece)) is None:
@@ -309,8 +310,10 @@ def encoding_for(model: str) -> str:
 
 def _effort(text: str) -> int:
     """What counting a text costs, in plain characters; no vocabulary knows what has no gaps."""
-    dense = _DENSE.findall(text) if len(text) >= _PART else ()
-    return len(text) + _DENSE_EFFORT * sum(map(len, dense))
+    parts = _parts(text) if len(text) >= _PART else ()
+    return len(text) + _DENSE_EFFORT * sum(
+        len(run) for part in parts for run in _DENSE.findall(part)
+    )
 
 
 class TokenCounter:

@@ -315,6 +315,16 @@ def test_sections_show_what_the_file_had_and_what_was_injected(home: Path) -> No
     assert (second.name, second.raw_size) == ("rules", 5)
 
 
+def test_one_huge_message_is_named_as_what_holds_the_window(home: Path) -> None:
+    stage = Stage(home, window=8_000)
+    stage.chat("hello", "hi")
+    stage.chat(words(4_500), "Read.")
+    warnings = build_report.report(stage.window).warnings
+    (over,) = (warning for warning in warnings if warning.startswith("Message history "))
+    assert over.startswith("Message history uses ")
+    assert "; the message of turn 2 alone takes 4," in over
+
+
 def test_what_cannot_leave_is_reported_as_pressure(home: Path) -> None:
     stage = Stage(home, window=4_000)
     said = Section(name="project", text=words(2_200), source="/work/AGENTS.md")

@@ -86,6 +86,18 @@ def test_a_home_has_one_worker(home: Path, places: Places) -> None:
     assert pending_in(session) == 24
 
 
+def test_a_worker_that_is_told_to_end_leaves_the_rest_to_the_next(
+    home: Path, places: Places
+) -> None:
+    session = with_words_alone(home, turns=100)
+    waiting = pending_in(session)
+    model = WordModel()
+    made = vector_worker.work(places, SETTINGS, model, ends=lambda: len(model.seen) > 10)
+    assert 10 < made < waiting, "it ends in the middle of a session"
+    assert pending_in(session) == waiting - made, "what is made is kept"
+    assert vector_worker.work(places, SETTINGS, model, lingers=0.1) == waiting - made
+
+
 class Vandal(WordModel):
     """Removes the home while it is being worked on."""
 
