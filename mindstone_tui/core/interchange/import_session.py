@@ -30,6 +30,7 @@ from mindstone_tui.core.interchange.formats.base import (
     Began,
     Broken,
     Gave,
+    Marked,
     Record,
     Said,
     Stopped,
@@ -99,12 +100,16 @@ class _Tally(msgspec.Struct, eq=False):
     taken_back: set[str] = set()
     """Ids of messages that the program went back before."""
     put_back: list[Undid] = []
+    judged: dict[str, str] = {}
+    """What the file says of messages that do not simply hold, by their ids."""
 
     def note(self, record: Record) -> None:
         """Take in a record that says nothing."""
         match record:
             case Undid():
                 self.put_back.append(record)
+            case Marked(message=message, words=words):
+                self.judged[message] = words
             case Broken(line=line, why=why):
                 self.skipped_total += 1
                 if len(self.skipped) < MOST_SKIPPED:
@@ -172,9 +177,11 @@ def import_records(
         progress(tally.records, writer.added)
     black = writer.blackened
     described = described_by(tally.description, format, transcript.places.key.agent, path, trust)
-    back = tuple(line.seq for line in _lines_of(transcript, tally.taken_back))
+    said_of = _lines_of(transcript, tally.taken_back | tally.judged.keys())
+    back = tuple(line.seq for line, it in said_of if it in tally.taken_back)
+    judged = {line.seq: tally.judged[it] for line, it in said_of if it in tally.judged}
     where = text.one_line(str(path), 4_096)
-    news |= back != writer.known.taken_back.get(where, ()) and bool(writer.already_there)
+    news |= (back, judged) != writer.known.said_of.get(where, ((), {}))
     if writer.added or writer.taken_before or news:
         _describe(transcript, writer, described)
         transcript.append(
@@ -187,6 +194,7 @@ def import_records(
                 skipped=_kept(tally),
                 redacted=sum(black.values()),
                 taken_back=back,
+                judged=judged,
             )
         )
     elif writer.already_there:
@@ -286,20 +294,21 @@ def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -
         writer.write(step)
 
 
-def _lines_of(transcript: Transcript, messages: Collection[str]) -> list[Line]:
-    """The messages of another program that stand here, by its own ids."""
+def _lines_of(transcript: Transcript, messages: Collection[str]) -> list[tuple[Line, str]]:
+    """Where messages of another program stand, each with its own id there."""
     if not messages:
         return []
     with transcript.history() as history:
         lines = (line for line in history.read() if isinstance(line, Line))
-        return [one for one in lines if getattr(one.entry, "source_id", "") in messages]
+        named = ((one, str(getattr(one.entry, "source_id", ""))) for one in lines)
+        return [(line, message) for line, message in named if message in messages]
 
 
 def _put_back(transcript: Transcript, writer: Writer, acts: Sequence[Undid]) -> bool:
     """Write down once what became of the files of exchanges that stand here; whether it is news."""
     new = [it for it in acts if (it.act.token, it.act.root) not in writer.known.put_back]
     known = _lines_of(transcript, {message for each in new for message in each.messages})
-    turns = {str(getattr(line.entry, "source_id", "")): line.turn for line in known}
+    turns = {message: line.turn for line, message in known}
     for each in new:
         if here := sorted({turns[it] for it in each.messages if it in turns}):
             writer.put(msgspec.structs.replace(each.act, turns=tuple(here)), each.ts)

@@ -272,8 +272,8 @@ class ImportedBefore:
         self.described: SessionDescribed | None = None
         self.unrecorded = 0
         """Messages after the newest entry that says an import is complete."""
-        self.taken_back: dict[str, tuple[int, ...]] = {}
-        """What the newest import of each file said was taken back."""
+        self.said_of: dict[str, tuple[tuple[int, ...], dict[int, str]]] = {}
+        """What the newest import of each file said was taken back, or does not simply hold."""
         self.put_back: set[tuple[str, str]] = set()
         """Acts that took back or did again what was done to files, each in its folder."""
         self._asked: set[int] = set()
@@ -313,9 +313,9 @@ class ImportedBefore:
                 self.nothing_said = True
             case TurnEnded():
                 self.close()
-            case Imported(path=path, taken_back=back):
+            case Imported(path=path) as imported:
                 self.unrecorded = 0
-                self.taken_back[path] = back
+                self.said_of[path] = (imported.taken_back, imported.judged)
             case FilesRestored(token=token, root=root):
                 self.put_back.add((token, root))
             case SessionDescribed() as described:

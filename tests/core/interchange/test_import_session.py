@@ -174,6 +174,48 @@ def test_what_our_own_session_went_back_before_since_is_told_until_it_counts_aga
     assert_sound(home)
 
 
+def test_messages_say_how_they_stood_where_they_were_exported(home: Path, tmp_path: Path) -> None:
+    def said(number: int, *marks: str, role: str = "user") -> dict[str, Any]:
+        message = {"id": f"m{number}", "role": role, "content": f"Words {number}"}
+        return {**message, "marks": list(marks)} if marks else message
+
+    held = [said(number) for number in range(1, 6)]
+    path = write_lines(tmp_path / "m.jsonl", held)
+    take_over(home, path)
+    marked = [
+        said(1, "superseded by #8"),
+        said(2, "rewound by #32", "changes to files taken back by #9"),
+        said(3, "changes to files taken back by #23", "copied from agent:default:main"),
+        said(4, "imported from cline, a.json, taken back there"),
+        said(5, "corrected in part by #8: “No.”", "redacted", "rewound, she says"),
+        said(6, "rewound by #32"),
+        said(7, "interrupted", role="assistant"),
+    ]
+    write_lines(path, marked)
+    reports = [take_over(home, path) for _ in range(2)]
+    assert [(each.added, each.left_out) for each in reports] == [
+        (1, {"rewound": 2}),
+        (0, {"rewound": 2}),
+    ]
+    known, lines = Standings(told(home)), [it for it in told(home) if hasattr(it.entry, "text")]
+    standing = [known.of(line)[-1].words.partition("m.jsonl")[2] for line in lines]
+    assert standing == [
+        ", superseded there",
+        ", taken back there",
+        ", changes to files taken back there",
+        ", taken back there",
+        ", corrected in part there",
+        "",
+    ]
+    assert isinstance(lines[-1].entry, AssistantPartial)
+    places = {one.seq: one.place for one in passages_of(told(home), known)}
+    assert "superseded there" in places[lines[0].seq]
+    take_over(home, write_lines(path, held))
+    assert not any(" there" in str(Standings(told(home)).of(line)) for line in told(home))
+    assert sum(isinstance(line.entry, Imported) for line in told(home)) == 3
+    assert_sound(home)
+
+
 def test_messages_without_ids_may_repeat_and_still_come_once(home: Path, tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / "chat.jsonl",

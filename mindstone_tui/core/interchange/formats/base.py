@@ -121,7 +121,15 @@ class Undid(Part):
     """The id of a message of each exchange."""
 
 
-Record = Began | Titled | About | Used | Said | Gave | Stopped | Broken | Aside | Undid
+class Marked(Part):
+    """A message does not simply hold, says its file."""
+
+    message: str
+    """Its id."""
+    words: str
+
+
+Record = Began | Titled | About | Used | Said | Gave | Stopped | Broken | Aside | Undid | Marked
 Records = Iterator[Record]
 
 
