@@ -17,6 +17,7 @@ import msgspec
 from mindstone_tui.core import disk, errors, text, transcript
 from mindstone_tui.core.config.settings import UndoSettings
 from mindstone_tui.core.entries import Entry, Line, conversation, standings
+from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.store import FilesChanged, FilesLetGo, FilesRestored
 from mindstone_tui.core.events import from_entry, narrate_entry
 from mindstone_tui.core.paths import SessionPlaces
@@ -301,7 +302,7 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
         with self.history() as history:
             for line in history.newest(kinds, _EVERYTHING):
                 match line.entry:
-                    case FilesRestored(direction=direction, turns=turns):
+                    case FilesRestored(direction=direction, turns=turns) if not is_imported(line):
                         told.append(_put_back_in_words(line.entry))
                         again = {**dict.fromkeys(turns, direction == "redo"), **again}
                     case FilesChanged(changes=changes):

@@ -32,13 +32,20 @@ class ImportSource(msgspec.Struct, frozen=True):
     path: str = ""
     taken_back: bool = False
     """Whether the program went back before them since; here they stand as they were imported."""
+    judged: str = ""
+    """What the file says of words that do not simply hold: `superseded there`."""
 
     @property
     def words(self) -> str:
         """The same for a reader: `imported from claude-code, 4f2c.jsonl`."""
         whose = f"{MARK} from {self.program}" if self.program else MARK
         name = one_line(PurePath(self.path).name, _LONGEST_NAME)
-        return ", ".join(filter(None, (whose, name, TAKEN_BACK * self.taken_back)))
+        return ", ".join(filter(None, (whose, name, *self.marks)))
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What was said of the words where they come from."""
+        return (TAKEN_BACK,) * self.taken_back + (self.judged,) * bool(self.judged)
 
 
 UNKNOWN: Final = ImportSource()
@@ -71,14 +78,17 @@ class Provenance(msgspec.Struct, omit_defaults=True):
     described: ImportSource = UNKNOWN
     back: dict[str, tuple[int, ...]] = {}
     """Lines that the newest import of a file says were taken back."""
+    judged: dict[str, dict[int, str]] = {}
+    """The same for those of which it says something else."""
 
     def take(self, line: Line) -> None:
         """Take in the next line."""
         match line.entry:
-            case Imported(format=program, path=path, taken_back=back):
+            case Imported(format=program, path=path, taken_back=back, judged=judged):
                 source = ImportSource(program, path)
                 if not line.parent:  # a fork has other numbers
                     self.back = {**self.back, path: back}
+                    self.judged = {**self.judged, path: judged}
                 kept = self.taken[:-1] if self.taken and self.taken[-1][1] == source else self.taken
                 self.taken = [*kept, (line.seq, source)]
             case SessionDescribed(program=program, path=path):
@@ -89,4 +99,7 @@ class Provenance(msgspec.Struct, omit_defaults=True):
         at = bisect_left(self.taken, seq, key=lambda each: each[0])
         source = self.taken[at][1] if at < len(self.taken) else self.described
         back = seq in self.back.get(source.path, ())
-        return msgspec.structs.replace(source, taken_back=True) if back else source
+        judged = self.judged.get(source.path, {}).get(seq, "")
+        if not (back or judged):
+            return source
+        return msgspec.structs.replace(source, taken_back=back, judged=judged)

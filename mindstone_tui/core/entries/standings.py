@@ -54,7 +54,7 @@ from mindstone_tui.core.entries.derived import (
     with_correction,
 )
 from mindstone_tui.core.entries.line import Line
-from mindstone_tui.core.entries.provenance import TAKEN_BACK, Provenance, is_imported
+from mindstone_tui.core.entries.provenance import Provenance, is_imported
 from mindstone_tui.core.entries.store import (
     FilesChanged,
     FilesRestored,
@@ -358,8 +358,8 @@ class Standings:
         return (REWOUND,) * self.took_back(turn) + (undone,) * (by is not None)
 
     def taken_back(self, seq: int) -> tuple[str, ...]:
-        """That the program which imported words come from took them back; nothing else."""
-        return (TAKEN_BACK,) if self._provenance.of(seq).taken_back else ()
+        """That imported words were taken back, or do not simply hold, where they come from."""
+        return self._provenance.of(seq).marks
 
     def replaced_by(self, seq: int, *, sent: bool = False) -> int | None:
         """The newest line that replaces one, unless it was rewound; `sent` says that it counts."""

@@ -106,6 +106,8 @@ class Imported(Entry):
     """Secrets that were blacked out on the way."""
     taken_back: tuple[int, ...] = ()
     """Lines of earlier imports that the program went back before since: no part of its session."""
+    judged: dict[int, str] = {}
+    """Imported lines that do not simply hold, each with what the file says of it."""
 
 
 class UsedOn(Part):

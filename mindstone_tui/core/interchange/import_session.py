@@ -14,7 +14,7 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypedDict, Unpack
 
@@ -30,9 +30,11 @@ from mindstone_tui.core.interchange.formats.base import (
     Began,
     Broken,
     Gave,
+    Marked,
     Record,
     Said,
     Stopped,
+    Undid,
 )
 from mindstone_tui.core.interchange.formats.openhands import EVENT_FILE
 from mindstone_tui.core.interchange.steps import Assembler
@@ -97,10 +99,17 @@ class _Tally(msgspec.Struct, eq=False):
     left_out: Counter[str] = msgspec.field(default_factory=Counter)
     taken_back: set[str] = set()
     """Ids of messages that the program went back before."""
+    put_back: list[Undid] = []
+    judged: dict[str, str] = {}
+    """What the file says of messages that do not simply hold, by their ids."""
 
     def note(self, record: Record) -> None:
         """Take in a record that says nothing."""
         match record:
+            case Undid():
+                self.put_back.append(record)
+            case Marked(message=message, words=words):
+                self.judged[message] = words
             case Broken(line=line, why=why):
                 self.skipped_total += 1
                 if len(self.skipped) < MOST_SKIPPED:
@@ -163,22 +172,29 @@ def import_records(
     for step in assembler.close():
         writer.write(step)
     writer.finish()
+    news = _put_back(transcript, writer, tally.put_back)
     if progress is not None:
         progress(tally.records, writer.added)
     black = writer.blackened
     described = described_by(tally.description, format, transcript.places.key.agent, path, trust)
-    if writer.added or writer.taken_before:
+    said_of = _lines_of(transcript, tally.taken_back | tally.judged.keys())
+    back = tuple(line.seq for line, it in said_of if it in tally.taken_back)
+    judged = {line.seq: tally.judged[it] for line, it in said_of if it in tally.judged}
+    where = text.one_line(str(path), 4_096)
+    news |= (back, judged) != writer.known.said_of.get(where, ((), {}))
+    if writer.added or writer.taken_before or news:
         _describe(transcript, writer, described)
         transcript.append(
             Imported(
-                path=text.one_line(str(path), 4_096),
+                path=where,
                 format=format,
                 sha256=digest,
                 added=writer.added + writer.taken_before,
                 already_there=max(writer.already_there - writer.taken_before, 0),
                 skipped=_kept(tally),
                 redacted=sum(black.values()),
-                taken_back=_lines_of(transcript, tally.taken_back),
+                taken_back=back,
+                judged=judged,
             )
         )
     elif writer.already_there:
@@ -278,13 +294,25 @@ def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -
         writer.write(step)
 
 
-def _lines_of(transcript: Transcript, messages: Collection[str]) -> tuple[int, ...]:
-    """Where messages of another program stand, by its own ids."""
+def _lines_of(transcript: Transcript, messages: Collection[str]) -> list[tuple[Line, str]]:
+    """Where messages of another program stand, each with its own id there."""
     if not messages:
-        return ()
+        return []
     with transcript.history() as history:
         lines = (line for line in history.read() if isinstance(line, Line))
-        return tuple(one.seq for one in lines if getattr(one.entry, "source_id", "") in messages)
+        named = ((one, str(getattr(one.entry, "source_id", ""))) for one in lines)
+        return [(line, message) for line, message in named if message in messages]
+
+
+def _put_back(transcript: Transcript, writer: Writer, acts: Sequence[Undid]) -> bool:
+    """Write down once what became of the files of exchanges that stand here; whether it is news."""
+    new = [it for it in acts if (it.act.token, it.act.root) not in writer.known.put_back]
+    known = _lines_of(transcript, {message for each in new for message in each.messages})
+    turns = {message: line.turn for line, message in known}
+    for each in new:
+        if here := sorted({turns[it] for it in each.messages if it in turns}):
+            writer.put(msgspec.structs.replace(each.act, turns=tuple(here)), each.ts)
+    return writer.pause()
 
 
 def _describe(transcript: Transcript, writer: Writer, described: SessionDescribed) -> None:

@@ -24,7 +24,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
     UserMessage,
 )
-from mindstone_tui.core.entries.store import Imported, SessionDescribed
+from mindstone_tui.core.entries.store import FilesRestored, Imported, SessionDescribed
 from mindstone_tui.core.interchange import pictures, steps
 from mindstone_tui.core.interchange.formats.base import NO_RESULT, Said
 from mindstone_tui.core.transcript import Transcript, blackened_in, encode, reader
@@ -124,10 +124,10 @@ class Writer(msgspec.Struct, dict=True, eq=False):
 
     def __post_init__(self) -> None:
         self._turn = self._transcript.last_turn
-        self._before = self.before or ImportedBefore(self._transcript)
-        self.taken_before = self._before.unrecorded
+        self.known = self.before or ImportedBefore(self._transcript)
+        self.taken_before = self.known.unrecorded
         """Messages that earlier looks wrote without coming to an end."""
-        self.described = self._before.described
+        self.described = self.known.described
         """What an earlier import said of the conversation as a whole."""
 
     def write(self, step: steps.WriteStep) -> None:
@@ -141,18 +141,18 @@ class Writer(msgspec.Struct, dict=True, eq=False):
             self._note_ending(step)
             return
         self._ts = step.said.ts or self._ts
-        if is_new and step.opens and not self._before.nothing_said:
+        if is_new and step.opens and not self.known.nothing_said:
             self.end_turn()
         self._begin_turn(resumes=not (is_new and step.opens))
         if is_new:
             if isinstance(message, UserMessage) and step.said.images:
                 kept = pictures.keep_pictures(step.said.images, self._transcript)
                 message = msgspec.structs.replace(message, images=kept)
-            self._put(message, step.said.ts)
-        elif late := [each.call for each in fresh if each.call.id not in self._before.pending]:
+            self.put(message, step.said.ts)
+        elif late := [each.call for each in fresh if each.call.id not in self.known.pending]:
             # The message stands in a turn that is over: its late results need it once more.
             again = AssistantMessage(text="", model=step.said.model, calls=tuple(late))
-            self._put(again, step.said.ts)
+            self.put(again, step.said.ts)
         for each in fresh:
             self._put_answered(each)
         self._note_ending(step)
@@ -165,14 +165,14 @@ class Writer(msgspec.Struct, dict=True, eq=False):
 
     def end_turn(self) -> None:
         """Close the open turn, if there is one."""
-        if not (self._touched or self._before.open_turn):
+        if not (self._touched or self.known.open_turn):
             return
-        for call, name in self._before.pending.items():
+        for call, name in self.known.pending.items():
             self._ending = "interrupted"
             lost = ToolReturned(call=call, name=name, text=NO_RESULT, status="interrupted")
-            self._put(lost, self._ts)
-        self._put(TurnEnded(ending=self._ending), self._ts)
-        self._before.close()
+            self.put(lost, self._ts)
+        self.put(TurnEnded(ending=self._ending), self._ts)
+        self.known.close()
         self._touched, self._ending = False, "done"
         if len(self._batch) >= _BATCH:
             self.pause()
@@ -187,62 +187,64 @@ class Writer(msgspec.Struct, dict=True, eq=False):
         if not first.id or not self._has(first):
             return False
         if more.calls:
-            return not self._before.asked_with(first.id, more.calls[0].id)
+            return not self.known.asked_with(first.id, more.calls[0].id)
         return bool(more.text) and not self._has(steps.joined_pieces(first, more))
 
     def _has(self, said: Said) -> bool:
-        if not self._before.seen:
+        if not self.known.seen:
             return False
         name = name_of(_message_of(said), said.ts, lambda text: encode.visible(self.clean(text)))
-        return self._before.seen.holds(name)
+        return self.known.seen.holds(name)
 
     def _begin_turn(self, *, resumes: bool) -> None:
         if self._touched:
             return
         self._touched = True
-        if self._before.open_turn:
-            self._turn = self._before.open_turn
+        if self.known.open_turn:
+            self._turn = self.known.open_turn
         else:
             self._turn += 1
-            self._put(TurnStarted(origin="resumed" if resumes else "message"), self._ts)
+            self.put(TurnStarted(origin="resumed" if resumes else "message"), self._ts)
         self.first_turn = self.first_turn or self._turn
         self.last_turn = self._turn
 
     def _put_answered(self, each: steps.AnsweredCall) -> None:
-        if each.call.id not in self._before.called:
-            self._put(_called(each.call.id, each.call.name, each.call.arguments), each.result.ts)
+        if each.call.id not in self.known.called:
+            self.put(_called(each.call.id, each.call.name, each.call.arguments), each.result.ts)
         result = _returned(each)
         if each.result.images:
             kept = pictures.keep_pictures(each.result.images, self._transcript)
             result = msgspec.structs.replace(result, images=kept)
-        self._put(result, each.result.ts)
-        self._before.pending.pop(each.call.id, None)
+        self.put(result, each.result.ts)
+        self.known.pending.pop(each.call.id, None)
 
     def _is_new(self, message: Message, ts: str, *, counts: bool = True) -> bool:
         """Whether neither the transcript nor this file had the message; it is counted."""
         name = name_of(message, ts, lambda text: encode.visible(self.clean(text)))
         key = self._run.take(name, once=bool(message.source_id))
-        is_new = key is not None and key not in self._before.seen
+        is_new = key is not None and key not in self.known.seen
         if counts and message.text != NO_RESULT:
             self.added += is_new
             self.already_there += not is_new
         return is_new
 
-    def _put(self, entry: Entry, ts: str) -> None:
+    def put(self, entry: Entry, ts: str) -> None:
+        """Write one more line of the turn that was written last."""
         self._ts = ts or self._ts
         self._batch.append(Draft(entry=entry, turn=self._turn, channel=IMPORTED, ts=self._ts))
         self._batch_text += len(getattr(entry, "text", ""))
 
-    def pause(self) -> None:
-        """Write what is left, and leave what is open as it is."""
+    def pause(self) -> bool:
+        """Write what is left, if anything is, and leave what is open as it is."""
         if not self._batch:
-            return
+            return False
         written = self._transcript.append_all(self._batch)
         self._batch = []
         self._batch_text = 0
         self._count_blackened(written)
         if self.index is not None:
             self.index(written)
+        return True
 
     def _count_blackened(self, written: Sequence[Line]) -> None:
         for line in written:
@@ -270,6 +272,10 @@ class ImportedBefore:
         self.described: SessionDescribed | None = None
         self.unrecorded = 0
         """Messages after the newest entry that says an import is complete."""
+        self.said_of: dict[str, tuple[tuple[int, ...], dict[int, str]]] = {}
+        """What the newest import of each file said was taken back, or does not simply hold."""
+        self.put_back: set[tuple[str, str]] = set()
+        """Acts that took back or did again what was done to files, each in its folder."""
         self._asked: set[int] = set()
         self.learned = -1
         """The newest line that was looked at."""
@@ -307,8 +313,11 @@ class ImportedBefore:
                 self.nothing_said = True
             case TurnEnded():
                 self.close()
-            case Imported():
+            case Imported(path=path) as imported:
                 self.unrecorded = 0
+                self.said_of[path] = (imported.taken_back, imported.judged)
+            case FilesRestored(token=token, root=root):
+                self.put_back.add((token, root))
             case SessionDescribed() as described:
                 self.described = described
             case UserMessage() | AssistantPartial() as message:

@@ -6,10 +6,12 @@ rebuilt.
 """
 
 import contextlib
+import hashlib
 import heapq
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +24,7 @@ from mindstone_tui.core.entries.derived import Replacement
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
+from mindstone_tui.core.library.file_states import FilesOfSession
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall import candidates, catch_up, embedding, index, speak, thresholds
 from mindstone_tui.core.recall.acts import Done
@@ -47,6 +50,8 @@ _LEAST: Final = 0.4
 """The share of what recall asks for before it speaks that somebody who searches is shown."""
 _QUOTED: Final = 24
 """Characters of a statement from which on it is known when it is repeated."""
+_COARSE: Final = 0.001
+"""Seconds that the time of a line leaves out."""
 EXCERPT: Final = 240
 """Characters of a hit that are shown."""
 
@@ -313,9 +318,9 @@ def _told_whose(home: Places, origin: profiles.Origins, hit: SessionHit) -> Sess
 def _with_changes(home: Places, hits: Sequence[SessionHit]) -> list[SessionHit]:
     """The same, with how many files of each exchange changed since."""
 
-    def touched(done: Done) -> list[set[str]]:
+    def touched(done: Done) -> list[dict[str, str]]:
         acts = (done.of_turn(hit.session, hit.turn) for hit in hits)
-        return [{act.about for act in each if act.kind != "command"} for each in acts]
+        return [{act.about: act.ts for act in each if act.kind != "command"} for each in acts]
 
     keys = {SessionKey.parse(hit.session) for hit in hits}
     try:
@@ -323,19 +328,32 @@ def _with_changes(home: Places, hits: Sequence[SessionHit]) -> list[SessionHit]:
             files = library.done(keys, touched) if keys else []
     except errors.RecallError:
         return list(hits)
+    kept = cache(lambda session: FilesOfSession(home.session(SessionKey.parse(session))))
     return [
-        msgspec.structs.replace(hit, changed_since=_changed(paths, Path(hit.folder), hit.ts))
-        for hit, paths in zip(hits, files, strict=True)
+        msgspec.structs.replace(hit, changed_since=_changed(hit, acts, kept))
+        for hit, acts in zip(hits, files, strict=True)
     ]
 
 
-def _changed(paths: Collection[str], folder: Path, ts: str) -> int:
-    """How many of these files were written after a moment."""
-    with contextlib.suppress(ValueError, OSError):
-        moment = datetime.fromisoformat(ts).timestamp()
-        files = [folder / it for it in paths if folder.is_absolute() or Path(it).is_absolute()]
-        return sum(1 for path in files if path.is_file() and path.stat().st_mtime > moment)
+def _changed(hit: SessionHit, acts: dict[str, str], kept: Callable[[str], FilesOfSession]) -> int:
+    """How many files are no longer as an exchange left them, each with when it last did something.
+
+    What was written again since is compared where the session keeps what stood there.
+    """
+    with contextlib.suppress(ValueError, OSError, errors.MindstoneError):
+        folder = Path(hit.folder)
+        times = {folder / it: datetime.fromisoformat(ts).timestamp() for it, ts in acts.items()}
+        files = [path for path in times if path.is_absolute() and path.is_file()]
+        written = [it for it in files if it.stat().st_mtime > times[it] + _COARSE]
+        states = kept(hit.session).at(hit.turn) if written else []
+        left = {Path(one.root, one.path): one.sha256 for one in states if one.kind == "file"}
+        return sum(1 for path in written if path not in left or left[path] != _digest(path))
     return 0
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _lines(session: SessionPlaces, wanted: profiles.SessionFilter) -> Iterator[Line]:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from mindstone_tui.core import errors, numbers
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.store import FileChange, FilesChanged, FilesLetGo, FilesRestored
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, together
 from mindstone_tui.core.undo.objects import ObjectStore
@@ -175,12 +176,12 @@ class FileSteps:
 
 
 def read_steps(lines: Iterable[Line], store: ObjectStore) -> FileSteps:
-    """The story from its entries, oldest first."""
+    """The story from its entries, oldest first; what was done elsewhere is no part of it."""
     steps: list[FileStep] = []
     let_go = limit = 0
     for line in lines:
         match line.entry:
-            case FilesChanged() | FilesRestored() as entry:
+            case FilesChanged() | FilesRestored() as entry if not is_imported(line):
                 steps.append(FileStep(line, entry, store))
             case FilesLetGo() as entry:
                 let_go, limit = max(let_go, entry.through), entry.limit

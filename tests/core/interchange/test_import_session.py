@@ -9,13 +9,14 @@ import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from mindstone_tui.core.context.extract import passages_of
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
     AssistantPartial,
     TurnEnded,
     TurnEnding,
@@ -23,11 +24,14 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.standings import Standings
-from mindstone_tui.core.entries.store import Imported
+from mindstone_tui.core.entries.store import FileChange, FilesRestored, Imported
+from mindstone_tui.core.entries.window import Restored, Rewound, WindowState
 from mindstone_tui.core.errors import EntryNotSaved, InterchangeError, UnknownName
 from mindstone_tui.core.interchange.export.story import StorySource, turns_in
 from mindstone_tui.core.interchange.import_session import import_file
 from mindstone_tui.core.transcript import History, Transcript
+from mindstone_tui.core.undo.objects import ObjectStore
+from mindstone_tui.core.undo.steps import read_steps
 from tests.builders import places_in, transcript_in
 from tests.core.interchange.full_disk import FullDisk
 from tests.core.interchange.helpers import assert_sound, outline, take_over, told, write_lines
@@ -89,6 +93,126 @@ def test_an_exchange_of_ours_that_was_cut_off_is_taken_over_as_that(
     ended = [each.entry.ending for each in told(home) if isinstance(each.entry, TurnEnded)]
     assert ended == [*endings]
     assert take_over(home, path).added == 0
+    assert_sound(home)
+
+
+def _own(home: Path, *asked: str) -> Transcript:
+    """A session of ours with an exchange for each question."""
+    own = transcript_in(home)
+    for turn, text in enumerate(asked, own.last_turn + 1):
+        own.append(TurnStarted(), turn=turn)
+        own.append(UserMessage(text=text), turn=turn)
+        own.append(AssistantMessage(text=f"Done: {text}", model="m"), turn=turn)
+        own.append(TurnEnded(ending="done"), turn=turn)
+    return own
+
+
+def _standing(home: Path) -> dict[str, list[str]]:
+    """What is said of each message besides where it comes from."""
+    known = Standings(told(home))
+    return {
+        str(getattr(line.entry, "text", "")): [
+            "taken back there" if "taken back there" in one.words else one.what
+            for one in known.of(line)
+            if one.what != "imported" or "taken back there" in one.words
+        ]
+        for line in told(home)
+        if isinstance(line.entry, UserMessage | AssistantMessage)
+    }
+
+
+def test_what_our_own_turns_did_to_files_stays_taken_back_until_it_is_done_again(
+    home: Path, tmp_path: Path
+) -> None:
+    own = _own(tmp_path / "theirs", "Try it", "Name the cache", "Write app.py")
+    back: tuple[Literal["undo", "redo"], ...] = ("undo", "redo", "undo")
+    path = own.places.transcript
+    own.append(Rewound(to_turn=1, state=WindowState(through=own.head.seq)))
+    own.append(Restored(turns=(3,), state=WindowState(through=own.head.seq)))
+    for number, direction in enumerate(back):
+        own.append(
+            FilesRestored(
+                direction=direction,
+                turns=(3,),
+                total=1,
+                changes=(FileChange(path="app.py"),),
+                root="/p",
+                manifest="0" * 64,
+                token=f"t{number}",
+            ),
+            turn=3,
+        )
+        for _ in range(2):
+            take_over(home, path)
+        told_of = _standing(home)
+        assert [*told_of] == ["Try it", "Done: Try it", "Write app.py", "Done: Write app.py"]
+        assert told_of["Try it"] == []
+        assert told_of["Done: Write app.py"] == ["undone"] * (direction == "undo")
+        acts = [each.entry for each in told(home) if isinstance(each.entry, FilesRestored)]
+        assert [each.turns for each in acts] == [(2,)] * (number + 1)
+    own.close()
+    assert not read_steps(told(home), ObjectStore(tmp_path / "objects", limit=0)).undone
+    assert_sound(home)
+
+
+def test_what_our_own_session_went_back_before_since_is_told_until_it_counts_again(
+    home: Path, tmp_path: Path
+) -> None:
+    own = _own(tmp_path / "theirs", "The cache is called alpha", "The queue is called beta")
+    path = own.places.transcript
+    take_over(home, path)
+    own.append(Rewound(to_turn=1, state=WindowState(through=own.head.seq)))
+    for _ in range(2):
+        take_over(home, path)
+    marked = ["The queue is called beta", "Done: The queue is called beta"]
+    assert [text for text, what in _standing(home).items() if what] == marked
+    assert sum(isinstance(line.entry, Imported) for line in told(home)) == 2
+    own.append(Restored(turns=(2,), state=WindowState(through=own.head.seq)))
+    take_over(home, path)
+    assert not any(_standing(home).values())
+    own.close()
+    assert_sound(home)
+
+
+def test_messages_say_how_they_stood_where_they_were_exported(home: Path, tmp_path: Path) -> None:
+    def said(number: int, *marks: str, role: str = "user") -> dict[str, Any]:
+        message = {"id": f"m{number}", "role": role, "content": f"Words {number}"}
+        return {**message, "marks": list(marks)} if marks else message
+
+    held = [said(number) for number in range(1, 6)]
+    path = write_lines(tmp_path / "m.jsonl", held)
+    take_over(home, path)
+    marked = [
+        said(1, "superseded by #8"),
+        said(2, "rewound by #32", "changes to files taken back by #9"),
+        said(3, "changes to files taken back by #23", "copied from agent:default:main"),
+        said(4, "imported from cline, a.json, taken back there"),
+        said(5, "corrected in part by #8: “No.”", "redacted", "rewound, she says"),
+        said(6, "rewound by #32"),
+        said(7, "interrupted", role="assistant"),
+    ]
+    write_lines(path, marked)
+    reports = [take_over(home, path) for _ in range(2)]
+    assert [(each.added, each.left_out) for each in reports] == [
+        (1, {"rewound": 2}),
+        (0, {"rewound": 2}),
+    ]
+    known, lines = Standings(told(home)), [it for it in told(home) if hasattr(it.entry, "text")]
+    standing = [known.of(line)[-1].words.partition("m.jsonl")[2] for line in lines]
+    assert standing == [
+        ", superseded there",
+        ", taken back there",
+        ", changes to files taken back there",
+        ", taken back there",
+        ", corrected in part there",
+        "",
+    ]
+    assert isinstance(lines[-1].entry, AssistantPartial)
+    places = {one.seq: one.place for one in passages_of(told(home), known)}
+    assert "superseded there" in places[lines[0].seq]
+    take_over(home, write_lines(path, held))
+    assert not any(" there" in str(Standings(told(home)).of(line)) for line in told(home))
+    assert sum(isinstance(line.entry, Imported) for line in told(home)) == 3
     assert_sound(home)
 
 

@@ -178,6 +178,29 @@ def test_files_that_changed_since_are_counted_and_nothing_is_said_where_it_canno
     assert sorted(hit.changed_since for hit in hits) == [0, 1]
 
 
+async def test_a_file_changed_since_only_if_it_is_not_as_the_exchange_left_it(
+    home: Path, tmp_path: Path
+) -> None:
+    made = calls(("write", {"path": "kayak.py", "content": "paddle\n"}))
+    model = script(tmp_path, made, {"text": "Done."})
+    places, file = Places.resolve({"MINDSTONE_HOME": str(home)}), tmp_path / "kayak.py"
+
+    def changed() -> int:
+        (hit,) = search_everywhere(places, Settings(), "make the kayak", 1).hits
+        return hit.changed_since
+
+    async with on_stage(home, model=model, cwd=tmp_path, approve="full-auto") as stage:
+        await stage.say("Please make the kayak.")
+        assert changed() == 0
+        await stage.say("/undo")
+        await stage.say("/redo")
+        os.utime(file, (4e9, 4e9))
+        assert changed() == 0
+    file.write_text("other\n")
+    os.utime(file, (4e9, 4e9))
+    assert changed() == 1
+
+
 async def test_what_another_program_did_was_not_done_where_its_session_goes_on(
     home: Path, tmp_path: Path, work: WorkDone
 ) -> None:

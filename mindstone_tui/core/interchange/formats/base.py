@@ -12,6 +12,7 @@ import msgspec
 
 from mindstone_tui.core.entries import Part, ToolCall, Usage
 from mindstone_tui.core.entries.conversation import Thinking, ToolStatus, TurnEnding
+from mindstone_tui.core.entries.store import FilesRestored
 
 from ..pictures import Picture
 from ..read_bytes import Fields
@@ -111,7 +112,24 @@ class Aside(Part):
     """The id of a message that the program went back before."""
 
 
-Record = Began | Titled | About | Used | Said | Gave | Stopped | Broken | Aside
+class Undid(Part):
+    """What exchanges did to files was taken back, or done again."""
+
+    act: FilesRestored
+    ts: str
+    messages: tuple[str, ...]
+    """The id of a message of each exchange."""
+
+
+class Marked(Part):
+    """A message does not simply hold, says its file."""
+
+    message: str
+    """Its id."""
+    words: str
+
+
+Record = Began | Titled | About | Used | Said | Gave | Stopped | Broken | Aside | Undid | Marked
 Records = Iterator[Record]
 
 

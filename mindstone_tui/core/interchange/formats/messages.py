@@ -5,19 +5,28 @@
 `role` is user, assistant or tool. Only `role` and `content` are needed. An assistant's line may
 carry `model` and `tool_calls` (`id`, `name`, `arguments`), a tool's line the `tool_call_id` that it
 answers and a `status`; content may be a text or a list of parts as chat APIs use them.
+`marks` say how a message stood in the session that `mindstone export -f messages` wrote.
 """
 
 from pathlib import Path
 from typing import cast, get_args
 
+import msgspec
+
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.entries.conversation import ToolStatus
+from mindstone_tui.core.patterns import pattern_of
 
 from ..read_bytes import Fields, mapping, moment, sequence, text
-from .base import Broken, Format, Gave, Record, Records, Said, Sample
+from .base import Aside, Broken, Format, Gave, Marked, Record, Records, Said, Sample
 from .parts import plain, tool_call
 from .sources import array_of, is_array, records_of
 
+_JUDGED = pattern_of(
+    r"(?:imported .*, )?"
+    r"(superseded|corrected in part|changes to files taken back|taken back) (?:by #|there)"
+)
+"""How our own export marks messages that do not simply hold; its numbers mean nothing here."""
 _TIMES = ("ts", "timestamp", "created_at", "time")
 
 
@@ -31,7 +40,21 @@ def _is_message(fields: Fields) -> bool:
 
 def _read(path: Path) -> Records:
     for found in array_of(path) if is_array(path) else records_of(path):
-        yield found if isinstance(found, Broken) else _record(*found)
+        yield from [found] if isinstance(found, Broken) else _records(*found)
+
+
+def _records(number: int, fields: Fields) -> Records:
+    """A message with how it stood where it was exported, unless it was rewound there."""
+    own, marks = text(fields.get("id")), [text(each) for each in sequence(fields.get("marks"))]
+    if own and any(mark.startswith("rewound by #") for mark in marks):
+        yield Aside(what="rewound", taken_back=own)
+        return
+    record = _record(number, fields)
+    if isinstance(record, Said) and record.role == "assistant" and "interrupted" in marks:
+        record = msgspec.structs.replace(record, cut_off=True)
+    yield record
+    if own and (said := [f"{found[1]} there" for found in map(_JUDGED.match, marks) if found]):
+        yield Marked(message=own, words=", ".join(said))
 
 
 def _record(number: int, fields: Fields) -> Record:

@@ -13,11 +13,24 @@ from typing import IO, Final, NamedTuple
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, conversation, decode_line
 from mindstone_tui.core.entries.standings import Rewinds
+from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.transcript import encode, rescue
 
 from ..read_bytes import Flaw, elements, lines, open_file
-from .base import Aside, Began, Broken, Format, Gave, Record, Records, Said, Sample, Stopped
+from .base import (
+    Aside,
+    Began,
+    Broken,
+    Format,
+    Gave,
+    Record,
+    Records,
+    Said,
+    Sample,
+    Stopped,
+    Undid,
+)
 
 MARK: Final = b'{"mindstone_session":1,'
 """How a JSON export begins."""
@@ -43,6 +56,7 @@ def _read(path: Path) -> Records:
             yield _record(number, place, draft.entry)
         return
     rewinds = _rewinds(path)
+    said: dict[int, str] = {}
     beside = path.parent / "blobs"
     with open_file(path) as stream:
         for number, raw in _raw_lines(stream):
@@ -52,10 +66,18 @@ def _read(path: Path) -> Records:
             try:
                 line = decode_line(raw)
                 if rewinds.of(line) is not None:
-                    yield Aside(what="rewound")
-                else:
-                    whole = encode.put_back(line, lambda digest: read_blob(beside, digest).decode())
-                    yield _record(number, line, whole.entry)
+                    own = getattr(line.entry, "source_id", "") or line.id
+                    yield Aside(what="rewound", taken_back=own)
+                    continue
+                whole = encode.put_back(line, lambda digest: read_blob(beside, digest).decode())
+                if isinstance(act := whole.entry, FilesRestored):
+                    messages = tuple(said[turn] for turn in act.turns if turn in said)
+                    yield Undid(act=act, ts=line.ts, messages=messages)
+                    continue
+                record = _record(number, line, whole.entry)
+                if isinstance(record, Said | Gave):
+                    said.setdefault(line.turn, record.id)
+                yield record
             except (Malformed, PlaceError) as error:
                 yield Broken(line=number, why=str(error))
             except RecursionError:
