@@ -171,6 +171,9 @@ def test_what_our_own_session_went_back_before_since_is_told_until_it_counts_aga
     own.append(Restored(turns=(2,), state=WindowState(through=own.head.seq)))
     take_over(home, path)
     assert not any(_standing(home).values())
+    own.append(Rewound(to_turn=1, state=WindowState(through=own.head.seq)))
+    take_over(home, path.rename(tmp_path / "again.jsonl"))
+    assert [text for text, what in _standing(home).items() if what] == marked
     own.close()
     assert_sound(home)
 
