@@ -98,8 +98,9 @@ class Provenance(msgspec.Struct, omit_defaults=True):
         """Where the imported words of a line come from."""
         at = bisect_left(self.taken, seq, key=lambda each: each[0])
         source = self.taken[at][1] if at < len(self.taken) else self.described
-        back = seq in self.back.get(source.path, ())
-        judged = self.judged.get(source.path, {}).get(seq, "")
+        # The same conversation may come again under another name.
+        back = any(seq in each for each in self.back.values())
+        judged = next((each[seq] for each in reversed(self.judged.values()) if seq in each), "")
         if not (back or judged):
             return source
         return msgspec.structs.replace(source, taken_back=back, judged=judged)

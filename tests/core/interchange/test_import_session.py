@@ -27,6 +27,7 @@ from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.store import FileChange, FilesRestored, Imported
 from mindstone_tui.core.entries.window import Restored, Rewound, WindowState
 from mindstone_tui.core.errors import EntryNotSaved, InterchangeError, UnknownName
+from mindstone_tui.core.interchange.export import export
 from mindstone_tui.core.interchange.export.story import StorySource, turns_in
 from mindstone_tui.core.interchange.import_session import import_file
 from mindstone_tui.core.transcript import History, Transcript
@@ -170,8 +171,25 @@ def test_what_our_own_session_went_back_before_since_is_told_until_it_counts_aga
     own.append(Restored(turns=(2,), state=WindowState(through=own.head.seq)))
     take_over(home, path)
     assert not any(_standing(home).values())
+    own.append(Rewound(to_turn=1, state=WindowState(through=own.head.seq)))
+    take_over(home, path.rename(tmp_path / "again.jsonl"))
+    assert [text for text, what in _standing(home).items() if what] == marked
     own.close()
     assert_sound(home)
+
+
+def test_an_export_of_some_turns_brings_nothing_that_was_rewound_after_them(
+    home: Path, tmp_path: Path
+) -> None:
+    quoted = 'It says {"marks":["rewound by #1"]}'
+    own = _own(tmp_path / "theirs", quoted, "The queue is called beta", "And gamma")
+    own.append(Rewound(to_turn=1, state=WindowState(through=own.head.seq)), turn=3)
+    path = tmp_path / "some.json"
+    with own.history() as history:
+        path.write_text("".join(export(history, "json", turns=range(1, 3))))
+    own.close()
+    assert take_over(home, path).left_out["rewound"] >= 2
+    assert [*_standing(home)] == [quoted, f"Done: {quoted}"]
 
 
 def test_messages_say_how_they_stood_where_they_were_exported(home: Path, tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ from .base import (
 
 MARK: Final = b'{"mindstone_session":1,'
 """How a JSON export begins."""
+_REWOUND: Final = b'"marks":["rewound by #'
+"""In an export, which may lack what rewound a line; within a text no quote stands bare."""
 _REWINDS: Final = (b'"kind":"rewound"', b'"kind":"restored"')
 
 
@@ -65,7 +67,7 @@ def _read(path: Path) -> Records:
                 continue
             try:
                 line = decode_line(raw)
-                if rewinds.of(line) is not None:
+                if rewinds.of(line) is not None or _REWOUND in raw:
                     own = getattr(line.entry, "source_id", "") or line.id
                     yield Aside(what="rewound", taken_back=own)
                     continue
