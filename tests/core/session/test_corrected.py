@@ -420,10 +420,10 @@ async def test_a_corrected_exchange_comes_back_with_its_correction(
 async def test_what_left_in_part_is_not_counted_as_out(home: Path, tmp_path: Path) -> None:
     model = script(tmp_path, {"text": f"Fine. {FILL}"}, loop=True)
     async with on_stage(home, model=model, context_window=8_000) as stage:
-        for number in range(1, 9):
+        for number in range(1, 12):
             await stage.say(f"Message {number}. {FILL}")
         told = (await stage.run("/context"))[1]
-        out = [one for one in range(1, 9) if f"Message {one}." not in prompt(stage)]
+        out = [one for one in range(1, 12) if f"Message {one}." not in prompt(stage)]
         assert out
         assert 1 not in out
         pruned = [narrate.describe(one).text for one in stage.all(events.WindowPruned)]
