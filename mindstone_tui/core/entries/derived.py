@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries.base import ByHand, Entry, Part, Span, TextEntry
+from mindstone_tui.core.entries.base import ByHand, Entry, Part, Place, Span, TextEntry
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.text import one_line
 
@@ -47,7 +47,7 @@ class Replacement(Part, kw_only=True):
 
     supersedes: tuple[int, ...] = ()
     """Sequence numbers of older statements, also found, that this one replaces."""
-    superseded_by: int | None = None
+    superseded_by: Place | None = None
     """The newer statement, also found, that replaces this one."""
     superseded_here: bool = False
     """That line stands here: the passage is of a session that this one was forked from."""
@@ -66,7 +66,7 @@ class Replacement(Part, kw_only=True):
 class RecalledPassage(Replacement):
     """One passage that was brought back, with the way to its source."""
 
-    seq: int
+    seq: Place
     turn: int
     score: float
     tokens: int
@@ -217,9 +217,9 @@ class RecallDropped(Entry):
 class StatementSuperseded(Entry):
     """What a person said later replaces what a line says: judged once, never judged anew."""
 
-    statement: int
+    statement: Place
     """The line that no longer holds."""
-    by: int
+    by: Place
     """The line that holds instead."""
     words: tuple[str, ...] = ()
     """The sentences of it that are meant, as they were said (in older transcripts in lower case);
