@@ -18,7 +18,7 @@ Zone = Literal["green", "yellow", "orange", "red"]
 ShareLevel = Literal["free", "soft", "hard"]
 """How full a share of the window is: below its marks, over the soft one, over the hard one."""
 
-Place = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+Place = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """The number of a line or a turn. One that no index could hold was not written by this program."""
 
 ZONES: tuple[Zone, ...] = ("green", "yellow", "orange", "red")

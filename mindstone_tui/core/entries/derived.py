@@ -29,12 +29,19 @@ def replaced_in_words(
     return [f"corrected in part by {sign}{by}{where}: “{words}”" for by, words in told]
 
 
-def with_correction(known: Corrected, by: int, words: tuple[str, ...]) -> Corrected:
-    """The same and one more, in whatever order they come; of lines that replace the same sentences,
-    the last counts."""
-    every = sorted({**known, by: words}.items())
-    after = {one: every[at + 1 :] for at, (one, _) in enumerate(every)}
-    return {one: old for one, old in every if not any({*old} <= {*new} for _, new in after[one])}
+def in_force(corrected: Corrected) -> Corrected:
+    """Those that count: of lines that replace the same sentences, the last."""
+    kept: Corrected = {}
+    replaced: dict[str, list[frozenset[str]]] = {}
+    """By each sentence, what the lines replace that replace it."""
+    for by, words in sorted(corrected.items(), reverse=True):
+        said = frozenset(words)
+        if any(said <= more for more in replaced.get(words[0], ())) if words else kept:
+            continue
+        kept[by] = words
+        for one in said:
+            replaced.setdefault(one, []).append(said)
+    return dict(sorted(kept.items()))
 
 
 def undone_in_words(by: int, *, sign: str = "#") -> str:
