@@ -211,3 +211,11 @@ def test_many_restores_and_corrections_are_folded_in_one_pass() -> None:
             line(seq + 3, 1, Restored(turns=tuple(range(seq, seq + 300)), state=state)),
         ]
     assert len(Standings(lines).corrected_by(1)) == 2_000
+
+
+def test_files_that_were_taken_over_are_folded_in_one_pass() -> None:
+    lines = [
+        line(seq, 1, Imported(path=f"{seq}", format="x", sha256="", added=0, already_there=0))
+        for seq in range(1, 40_000)
+    ]
+    assert Standings(lines).taken_back(1) == ()
