@@ -29,7 +29,7 @@ def rules(
         key = str(options.session_to_read(session))
         _print(listed(standing_in(options.places(), Path.cwd(), key)), json)
     elif verb == "why":
-        _print(why(options.places(), int(rest[0]) if rest and rest[0].isdigit() else 0), json)
+        _print(why(options.places(), int(rest[0]) if rest and rest[0].isdecimal() else 0), json)
     elif verb == "check":
         _check(rest, session, json)
     else:

@@ -308,6 +308,8 @@ def open_regular(path: Path, *, follow: bool = True) -> int:
     Opening a pipe would wait for somebody to write to it, so nothing is waited for here.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    if "\0" in str(path):  # as somebody wrote it into a session; no file is called so
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     fd = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         folder = stat.S_ISDIR(os.fstat(fd).st_mode)

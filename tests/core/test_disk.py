@@ -14,6 +14,7 @@ from mindstone_tui.core.disk import (
     ensure_folder,
     held,
     keep_blob,
+    open_regular,
     place_error,
     read_blob,
     replace_file,
@@ -117,3 +118,8 @@ def test_temporary_files_of_killed_programs_are_swept_and_nothing_else(tmp_path:
     sweep(tmp_path, now)
     assert sorted(tmp_path.iterdir()) == sorted([young, *others])
     sweep(tmp_path / "nowhere", now)
+
+
+def test_a_name_that_no_file_can_have_is_no_file() -> None:
+    with pytest.raises(FileNotFoundError):
+        open_regular(Path("a\0b"))

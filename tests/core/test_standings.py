@@ -197,3 +197,25 @@ def test_a_summary_of_nothing_that_was_taken_back_holds() -> None:
         ["derived"],
         ["rewound", "derived"],
     ]
+
+
+def test_many_restores_and_corrections_are_folded_in_one_pass() -> None:
+    state = WindowState(through=1)
+    lines = [line(1, 1, UserMessage(text="We use npm."))]
+    for seq in range(2, 8_002, 4):
+        said = (f"sentence {seq}",)
+        lines += [
+            line(seq, 1, UserMessage(text="No, yarn.")),
+            line(seq + 1, 1, StatementSuperseded(statement=1, by=seq, words=said, partly=True)),
+            line(seq + 2, 1, Rewound(to_turn=1, state=state)),
+            line(seq + 3, 1, Restored(turns=tuple(range(seq, seq + 300)), state=state)),
+        ]
+    assert len(Standings(lines).corrected_by(1)) == 2_000
+
+
+def test_files_that_were_taken_over_are_folded_in_one_pass() -> None:
+    lines = [
+        line(seq, 1, Imported(path=f"{seq}", format="x", sha256="", added=0, already_there=0))
+        for seq in range(1, 40_000)
+    ]
+    assert Standings(lines).taken_back(1) == ()

@@ -627,6 +627,21 @@ async def test_a_file_is_not_spoken_of_by_what_was_asked_for_once(
     await stage.attached.close()
 
 
+async def test_commands_of_any_shape_hold_up_nobody_at_the_point_of_action(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    wide = f"git pull{' ' * 200_000}--rebase"
+    acts = (
+        (f"{'0' * 4_000}x push", PUSHED),
+        ("git push", PUSHED),
+        (wide, "ok"),
+        ("git push", "ok"),
+    )
+    await stage.worked("one", "Push it.", *(("Bash", {"command": a}, b) for a, b in acts))
+    await stage.call("SessionStart")
+    assert '"git pull --rebase"' in await stage.fails("git push origin main", PUSHED)
+    await stage.attached.close()
+
+
 async def test_memory_is_silent_at_the_point_of_action_when_it_is_switched_off(
     tmp_path: Path,
 ) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 from typing import Final
 
+from mindstone_tui.core import bounded_json
 from mindstone_tui.core.context.extract import is_error
 from mindstone_tui.core.context.messages import Count, one_line
 from mindstone_tui.core.entries import Line, conversation
@@ -129,7 +130,7 @@ def _shape(lines: Sequence[str]) -> list[str]:
     if not lines or lines[0].lstrip()[:1] not in ("{", "["):
         return []
     try:
-        value = json.loads("\n".join(lines))
+        value = bounded_json.read_json("\n".join(lines))
     except ValueError:
         return []
     return [_shape_of(value)]

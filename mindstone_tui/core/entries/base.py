@@ -5,7 +5,7 @@ derived from the class name once and never renamed, because transcripts outlive 
 """
 
 import re
-from typing import Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 
@@ -17,6 +17,9 @@ Label = Literal["measured", "anchored", "estimated", "assumed", "set"]
 Zone = Literal["green", "yellow", "orange", "red"]
 ShareLevel = Literal["free", "soft", "hard"]
 """How full a share of the window is: below its marks, over the soft one, over the hard one."""
+
+Place = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""The number of a line or a turn. One that no index could hold was not written by this program."""
 
 ZONES: tuple[Zone, ...] = ("green", "yellow", "orange", "red")
 

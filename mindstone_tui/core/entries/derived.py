@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core.entries.base import ByHand, Entry, Part, Span, TextEntry
+from mindstone_tui.core.entries.base import ByHand, Entry, Part, Place, Span, TextEntry
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.text import one_line
 
@@ -30,12 +30,19 @@ def replaced_in_words(
     return [f"corrected in part by {sign}{by}{where}: “{words}”" for by, words in told]
 
 
-def with_correction(known: Corrected, by: int, words: tuple[str, ...]) -> Corrected:
-    """The same and one more, in whatever order they come; of lines that replace the same sentences,
-    the last counts."""
-    every = sorted({**known, by: words}.items())
-    after = {one: every[at + 1 :] for at, (one, _) in enumerate(every)}
-    return {one: old for one, old in every if not any({*old} <= {*new} for _, new in after[one])}
+def in_force(corrected: Corrected) -> Corrected:
+    """Those that count: of lines that replace the same sentences, the last."""
+    kept: Corrected = {}
+    replaced: dict[str, list[frozenset[str]]] = {}
+    """By each sentence, what the lines replace that replace it."""
+    for by, words in sorted(corrected.items(), reverse=True):
+        said = frozenset(words)
+        if any(said <= more for more in replaced.get(words[0], ())) if words else kept:
+            continue
+        kept[by] = words
+        for one in said:
+            replaced.setdefault(one, []).append(said)
+    return dict(sorted(kept.items()))
 
 
 def undone_in_words(by: int, left: Collection[str] = (), *, sign: str = "#") -> str:
@@ -49,7 +56,7 @@ class Replacement(Part, kw_only=True):
 
     supersedes: tuple[int, ...] = ()
     """Sequence numbers of older statements, also found, that this one replaces."""
-    superseded_by: int | None = None
+    superseded_by: Place | None = None
     """The newer statement, also found, that replaces this one."""
     superseded_here: bool = False
     """That line stands here: the passage is of a session that this one was forked from."""
@@ -68,7 +75,7 @@ class Replacement(Part, kw_only=True):
 class RecalledPassage(Replacement):
     """One passage that was brought back, with the way to its source."""
 
-    seq: int
+    seq: Place
     turn: int
     score: float
     tokens: int
@@ -219,9 +226,9 @@ class RecallDropped(Entry):
 class StatementSuperseded(Entry):
     """What a person said later replaces what a line says: judged once, never judged anew."""
 
-    statement: int
+    statement: Place
     """The line that no longer holds."""
-    by: int
+    by: Place
     """The line that holds instead."""
     words: tuple[str, ...] = ()
     """The sentences of it that are meant, as they were said (in older transcripts in lower case);

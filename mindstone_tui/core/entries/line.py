@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mindstone_tui.core.entries.base import Blob, Entry, Part, Role, ToolSchema
+from mindstone_tui.core.entries.base import Blob, Entry, Part, Place, Role, ToolSchema
 
 FORMAT: Final = 1
 GENESIS: Final = "0" * 64
@@ -50,11 +50,11 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Placed(msgspec.Struct, frozen=True, kw_only=True):
-    seq: int
+    seq: Place
     id: str
     session: str
     ts: str
-    turn: int
+    turn: Place
     role: Role
     channel: str
     prev: str

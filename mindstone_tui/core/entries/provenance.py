@@ -87,10 +87,11 @@ class Provenance(msgspec.Struct, omit_defaults=True):
             case Imported(format=program, path=path, taken_back=back, judged=judged):
                 source = ImportSource(program, path)
                 if not line.parent:  # a fork has other numbers
-                    self.back = {**self.back, path: back}
-                    self.judged = {**self.judged, path: judged}
-                kept = self.taken[:-1] if self.taken and self.taken[-1][1] == source else self.taken
-                self.taken = [*kept, (line.seq, source)]
+                    self.back[path] = back
+                    self.judged[path] = judged
+                if self.taken and self.taken[-1][1] == source:
+                    self.taken.pop()
+                self.taken.append((line.seq, source))
             case SessionDescribed(program=program, path=path):
                 self.described = ImportSource(program, path)
 

@@ -49,9 +49,9 @@ from mindstone_tui.core.entries.derived import (
     TaskDone,
     TaskStarted,
     TodoChanged,
+    in_force,
     replaced_in_words,
     undone_in_words,
-    with_correction,
 )
 from mindstone_tui.core.entries.line import Line
 from mindstone_tui.core.entries.provenance import Provenance, is_imported
@@ -164,8 +164,6 @@ class _Rewind(msgspec.Struct):
     """The newest turn then."""
     kept: frozenset[int] = frozenset()
     """Summaries that tell of nothing that was taken back: they still stand in the prompt."""
-    back: frozenset[int] = frozenset()
-    """Turns that were restored since."""
 
 
 class Rewinds:
@@ -176,6 +174,8 @@ class Rewinds:
 
     def __init__(self, lines: Iterable[Line] = ()) -> None:
         self._rewinds: list[_Rewind] = []
+        self._back: dict[int, int] = {}
+        """Turns that were restored, each with the line that did so last."""
         changes = (line for line in lines if isinstance(line.entry, Rewound | Restored))
         for line in sorted(changes, key=lambda line: line.seq):
             self.take(line)
@@ -191,8 +191,7 @@ class Rewinds:
                 kept = frozenset(state.summaries)
                 self._rewinds.append(_Rewind(line.seq, to_turn, through, line.turn, kept))
             case Restored(turns=turns):
-                for each in self._rewinds:
-                    each.back |= frozenset(turns)
+                self._back |= dict.fromkeys(turns, line.seq)
 
     def of(self, line: Line) -> int | None:
         """The line that took this one back; None while it holds."""
@@ -204,20 +203,22 @@ class Rewinds:
 
     def of_place(self, seq: int, turn: int) -> int | None:
         """The same for something that was said at a place."""
+        back = self._back.get(turn, 0)
         for each in self._rewinds:
             after = turn > each.to_turn and seq <= each.through
-            if after and turn not in each.back and seq not in each.kept:
+            if after and each.by > back and seq not in each.kept:
                 return each.by
         return None
 
     def gave_back(self, turn: int) -> bool:
         """Whether a turn that was taken back is in force again."""
-        return any(each.to_turn < turn <= each.last and turn in each.back for each in self._rewinds)
+        back = self._back.get(turn, 0)
+        return any(each.to_turn < turn <= each.last and each.by < back for each in self._rewinds)
 
     def of_turn(self, turn: int) -> int | None:
         """The same for a whole turn."""
         for each in self._rewinds:
-            if each.to_turn < turn <= each.last and turn not in each.back:
+            if each.to_turn < turn <= each.last and each.by > self._back.get(turn, 0):
                 return each.by
         return None
 
@@ -368,11 +369,8 @@ class Standings:
 
     def corrected_by(self, seq: int) -> Corrected:
         """Of a line that holds, the sentences that do not."""
-        found: Corrected = {}
         known = self._standing_of(seq)
-        for by, part in sorted(known.items()) if all(known.values()) else ():
-            found = with_correction(found, by, part)
-        return found
+        return in_force(known) if all(known.values()) else {}
 
     def _standing_of(self, seq: int) -> dict[int, tuple[str, ...]]:
         """What was said to replace a line and was not rewound."""

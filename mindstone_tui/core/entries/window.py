@@ -15,6 +15,7 @@ from mindstone_tui.core.entries.base import (
     Entry,
     Label,
     Part,
+    Place,
     Role,
     Sampling,
     ShareLevel,
@@ -42,7 +43,7 @@ class WindowState(Part):
     otherwise; this is what lets a message survive that arrives while a prune is being decided.
     """
 
-    through: int
+    through: Place
     spans: tuple[Span, ...] = ()
     """Runs of history at or below `through` that are in the window."""
     trimmed: dict[int, int] = {}
@@ -383,7 +384,7 @@ class Restored(Entry):
 class Rewound(Entry, ByHand, kw_only=True):
     """The conversation goes on from an earlier point; what came later stays in history."""
 
-    to_turn: int
+    to_turn: Place
     state: WindowState
     spans_left: tuple[Span, ...] = ()
     marker: str = ""

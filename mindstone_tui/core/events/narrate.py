@@ -377,7 +377,7 @@ _BY_THEMSELVES: Final = ("ceiling", "velocity", "spike", "emergency", "manual", 
 
 
 def _pruned(event: ev.WindowPruned) -> EventLine:
-    named = narrate_entry.turn_names(turn for left in event.left for turn in left.turns)
+    named = narrate_entry.turn_names(left.turns for left in event.left)
     # What an import left out of the window was not counted, but estimated from its length.
     about = "about " if event.trigger == "import" else ""
     each = [

@@ -126,14 +126,15 @@ def of_entry(entry: Entry | Unknown, channel: str) -> EventLine | None:
             return EventLine(text=text, detail=detail) if text else None
 
 
-def turn_names(turns: Iterable[int]) -> str:
-    """Turns as runs: `turn 7`, `turns 3–14, 17`."""
+def turn_names(turns: Iterable[int | range]) -> str:
+    """Turns as runs: `turn 7`, `turns 3–14, 17`; however many a range holds, none is counted."""
     runs: list[list[int]] = []
-    for turn in sorted(turns):
-        if runs and runs[-1][1] + 1 >= turn:
-            runs[-1][1] = turn
+    bounds = ((one, one) if isinstance(one, int) else (one.start, one.stop - 1) for one in turns)
+    for first, last in sorted(bounds):
+        if runs and runs[-1][1] + 1 >= first:
+            runs[-1][1] = max(runs[-1][1], last)
         else:
-            runs.append([turn, turn])
+            runs.append([first, last])
     named = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
     return f"turns {named}" if "–" in named or "," in named else f"turn {named}"
 

@@ -137,7 +137,7 @@ class AppFeature(Feature):
     async def replay(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Play this session again, and see what the model saw at each moment."""
         turn = argument.removeprefix("turn").strip()
-        if turn and not turn.isdigit():
+        if turn and not turn.isdecimal():
             raise WrongUse(f"`{argument}` is not a turn.")
         watch = f"Watch it with `mindstone replay {self.session.key}`"
         prove = "prove every request with `--all --check`."

@@ -180,7 +180,7 @@ class JobsFeature(Feature):
             raise NotAllowed("A job that stays needs a person's yes.", "Leave `stay` out, or ask.")
         folder = self.session.places.jobs
         disk.ensure_folder(folder)
-        taken = [int(path.stem) for path in folder.glob("*.log") if path.stem.isdigit()]
+        taken = [int(path.stem) for path in folder.glob("*.log") if path.stem.isdecimal()]
         number = max([*taken, *self.all], default=0) + 1
         job = Job(number, command, folder / f"{number}.log", stays=stays)
         log = _Log(job.log, self.context.transcript.clean)
@@ -396,7 +396,7 @@ class JobsFeature(Feature):
                 )
             yield events.CommandPrinted(text="\n".join(rows) or "Nothing runs.")
             return
-        if not number.isdigit() or verb not in ("", "kill"):
+        if not number.isdecimal() or verb not in ("", "kill"):
             raise WrongUse(f"`{argument}` names no job.")
         job = self.get(int(number))
         if verb == "kill":

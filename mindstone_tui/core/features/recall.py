@@ -224,9 +224,9 @@ class RecallFeature(Feature):
         word, _, rest = argument.partition(" ")
         if not argument:
             raise WrongUse("What should be found?")
-        if word == "why" and rest.strip().isdigit():
+        if word == "why" and rest.strip().isdecimal():
             yield _why(_hit(self.session, int(rest)))
-        elif word == "drop" and rest.strip().isdigit():
+        elif word == "drop" and rest.strip().isdecimal():
             yield _drop(self.session, _Source.of(_hit(self.session, int(rest)).passage))
         elif word == "drop" and _SOURCE.fullmatch(rest.strip()):
             yield _drop(self.session, _source(self.session, *rest.split()))

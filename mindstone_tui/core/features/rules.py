@@ -374,6 +374,6 @@ def _scope_in(text: str) -> tuple[str, Scope]:
 
 
 def _number(text: str) -> int:
-    if not text.strip().isdigit():
+    if not text.strip().isdecimal():
         raise WrongUse("Name the rule by its number.")
     return int(text)

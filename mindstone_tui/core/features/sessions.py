@@ -173,7 +173,7 @@ class SessionsFeature(Feature):
         """Start another session from here or from an earlier turn, with the same model."""
         name, _, turn = argument.partition("turn")
         number = turn.strip()
-        if number and not number.isdigit():
+        if number and not number.isdecimal():
             raise WrongUse(f"`{number}` is not a turn.")
         key = self._fork(name.strip() or self._free_name(), int(number) if number else None)
         text = f"{key} begins here. This session stays as it is."

@@ -182,7 +182,7 @@ def _counted(argument: str) -> tuple[int, Way]:
     for word in argument.split():
         if word in WAYS:
             way = "anyway" if word == "--anyway" else "rest"
-        elif word.isdigit() and 0 < int(word) < 100_000:
+        elif word.isdecimal() and 0 < int(word) < 100_000:
             count = int(word)
         else:
             raise WrongUse(f"`{word}` is neither a number of turns nor an option.")

@@ -64,7 +64,7 @@ class WindowFeature(Feature):
             lines, nothing = await manual.trim(window), "No older tool result is left to trim."
         elif percent := re.fullmatch(r"(\d{1,3})\s*%", argument):
             lines = (await manual.prune(window, to_percent=float(percent[1]))).lines
-        elif argument.isdigit() or not argument:
+        elif argument.isdecimal() or not argument:
             lines = (await manual.prune(window, count=int(argument or 1))).lines
         else:
             lines = (await manual.prune(window, turns=_turns(self.session, argument))).lines
@@ -236,7 +236,7 @@ def _admission(services: SessionServices, argument: str) -> CommandPrinted:
     share = next(
         (name for name in measure.COMPONENTS if name == (named.strip() or "message_history")), None
     )
-    if not number.isdigit() or share is None:
+    if not number.isdecimal() or share is None:
         raise WrongUse(f"Write a number of tokens, and one of {', '.join(measure.COMPONENTS)}.")
     context = services.context
     found = build_report.check_before_add(context.window, share, int(number), context.target)

@@ -104,7 +104,9 @@ def keeps_its_own(environ: Mapping[str, str], program: str, file: Path) -> bool:
 
     What lies in a project may have come with it, so a project's own folders do not count.
     """
-    real = file.resolve()
+    if "\0" in str(file):  # as somebody wrote it into a session; no file is called so
+        return False
+    real = Path(os.path.realpath(file))  # which takes links in a circle for what they are
     return any(
         each.program == program and real.is_relative_to(each.folder.resolve())
         for each in session_folders(environ)

@@ -18,7 +18,7 @@ from mindstone_tui.core.patterns import pattern_of
 
 Intent = Literal["nothing", "asks", "tells"]
 
-_ASKS: Final = pattern_of(r"[?？؟]\W*$")
+_ASKS: Final = pattern_of(r"((?:\A|\w)[^\w?？؟]*)[?？؟]\W*\Z")
 _MARKS: Final = pattern_of(r"[?？؟¿]")
 _LAST_SIGNS: Final = 16
 """Characters at the end of a text among which its last question mark stands."""
@@ -52,7 +52,7 @@ def only_asks(text: str) -> bool:
 def as_statement(text: str) -> str:
     """The text without its question marks: an encoder of sentences finds other questions by them,
     and what is looked for is an answer."""
-    return _MARKS.sub(" ", _ASKS.sub(".", text)).strip()
+    return _MARKS.sub(" ", _ASKS.sub(r"\1.", text)).strip()
 
 
 def is_for_a_task(text: str) -> bool:

@@ -32,7 +32,7 @@ _STOP: Final = pattern_of(
     rf"(?:[.!?…‽⁇⁈⁉]+[{re.escape(_CLOSERS)}]*(?=\s|\Z))"
     rf"|(?:[。！？｡．؟۔।॥።፧։།។៕။܀᙮]+[{re.escape(_CLOSERS)}]*)"
 )
-_CODE_SPAN: Final = pattern_of(r"(`+)(?!`)[^\n]{1,400}?(?<!`)\1(?!`)")
+_CODE_SPAN: Final = pattern_of(r"(`{1,64}+)(?!`)[^\n]{1,400}?(?<!`)\1(?!`)")
 _WORD_BEFORE: Final = pattern_of(r"[^\W\d_](?:[.\w-]{0,14}\w)?\Z")
 _WRAPPED_FROM: Final = 50
 """Shorter lines are lines of their own: nobody's editor wraps there."""

@@ -67,7 +67,8 @@ _SETTLES: Final = frozenset(["rule", "correction", "memory", "preference", "deci
 _DICTATED: Final = 700
 """Characters from which on a message was hardly written by hand."""
 _AROUND: Final = patterns.pattern_of(
-    r"\A(?:cd \S+ *(?:&&|;) *)+|\s*(?:\d?>&\d|\d?> */dev/null)|\s*\|\s*(?:tail|head|cat)\b.*\Z"
+    r"\A(?:cd \S+ *(?:&&|;) *)+"
+    r"|(?<!\s)\s*+(?:\d?>&\d|\d?> */dev/null|\|\s*(?:tail|head|cat)\b.*+\Z)"
 )
 """What stands around a command and is no part of how it is called."""
 _WHERE: Final = patterns.pattern_of(r"\A(?:/\S+/)?(?:\(eval\)|\w*sh)\S*(?: line)? ?\d*: ")
@@ -368,8 +369,9 @@ def _form(command: str) -> str:
 
 def _quotes(error: str, word: str) -> bool:
     """Whether an error names a word of the command that met it."""
-    found = re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w-])", error) if len(word) > 1 else None
-    return found is not None
+    if len(word) < 2 or word not in error:  # looked for first: a command may have many words
+        return False
+    return re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w-])", error) is not None
 
 
 def _looks(call: tuple[str, ...]) -> bool:
@@ -385,7 +387,7 @@ def _looks_all(command: str) -> bool:
 def _bare(program: str) -> str:
     """A program's name as people mix it up: `run_tests.sh` is `bin/runtests`."""
     name = program.rpartition("/")[2]
-    return re.sub(r"(?<=\w)(?:\.\w+|\d+)\Z|[-_]", "", name) or name
+    return re.sub(r"(?<=\w)(?:\.\w+|(?<!\d)\d++)\Z|[-_]", "", name) or name
 
 
 def _shown(command: str) -> str:

@@ -24,8 +24,8 @@ _ALWAYS_BEFORE: Final = frozenset(
 )
 """Words that stand before the program that is meant."""
 _PIECE: Final = pattern_of(
-    r"""[^\S\n]*(?:(?P<redirect>\d*[<>]+&?\s*[^\s;|&()]*)|(?P<join>[;|&()\n]+)"""
-    r"""|(?P<word>(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\;|&<>()]|['"\\])+))""",
+    r"""(?P<redirect>\d*+[<>]+&?\s*[^\s;|&()]*)|(?P<join>[;|&()\n]+)"""
+    r"""|(?P<word>(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s'"\\;|&<>()]|['"\\])+)""",
     re.DOTALL,
 )
 _GIVEN: Final = pattern_of(r"(?ms)<<-?\s*(['\"]?)(\w+)\1.*?(?:^\s*\2\b|\Z)|\\\n")
@@ -34,6 +34,7 @@ _ASSIGNMENT: Final = pattern_of(r"(?s)[A-Za-z_]\w*=.*")
 _NO_PROGRAM: Final = pattern_of(r"(?s)[A-Za-z_]\w*=.*|\d+[smh]?")
 """What stands between `env` or `timeout` and the program."""
 _LONGEST_COMMAND: Final = 4_000
+_LONGEST_LINE: Final = 1_000
 _WORD: Final = pattern_of(r"[\w./+-]{1,100}")
 _RAISED: Final = pattern_beside(__file__, "raised", re.IGNORECASE)
 _VARIES: Final = pattern_beside(__file__, "varies", re.IGNORECASE)
@@ -109,7 +110,8 @@ def programs_of(command: str) -> list[str]:
 
 def signature_of(error: str) -> str:
     """The line that names an error, without what differs between two runs; empty for none."""
-    return " ".join(_VARIES.sub("#", named_in(error)).casefold().split())[:_SIGNATURE]
+    told = _VARIES.sub("#", named_in(error)[:_LONGEST_LINE])
+    return " ".join(told.casefold().split())[:_SIGNATURE]
 
 
 def named_in(error: str) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries.derived import Corrected, Replacement, with_correction
+from mindstone_tui.core.entries.derived import Corrected, Replacement, in_force
 from mindstone_tui.core.language import intent, lists
 from mindstone_tui.core.language.replacement import meant_by, replaced_in, replaces, says_more
 from mindstone_tui.core.language.sentences import parts_of
@@ -167,10 +167,8 @@ def _hit(passage: Passage, parts: Sequence[float]) -> Hit:
 
 def corrected_of(passage: Passage) -> Corrected:
     """What was judged of some sentences of a passage, and written down."""
-    found: Corrected = {}
-    for by, words in json.loads(passage.corrected or "{}").items():
-        found = with_correction(found, int(by), tuple(words))
-    return found
+    told = json.loads(passage.corrected or "{}")
+    return in_force({int(by): tuple(words) for by, words in told.items()})
 
 
 def arrange(hits: Sequence[Hit]) -> list[Hit]:
@@ -197,7 +195,7 @@ def _marked(hit: Hit, new: Passage) -> Hit:
     one_thing = old.speaker in (_NOTE, _TASK) and old.kind != "task_started"
     more = not one_thing and (old.pieces > 1 or says_more(old.text, gone))
     if by is None and more:
-        corrected = with_correction(hit.corrected, new.seq, gone)
+        corrected = in_force({**hit.corrected, new.seq: gone})
         return msgspec.structs.replace(hit, corrected=corrected)
     return msgspec.structs.replace(hit, superseded_by=max(new.seq, by or 0), corrected={})
 

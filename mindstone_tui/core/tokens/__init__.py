@@ -192,7 +192,7 @@ _DENSE: Final = pattern_of(r"[A-Za-z0-9+/=_-]{24,}")
 """Runs without a gap: base64, hashes, minified code. Vocabularies know no such words."""
 _WORD: Final = pattern_of(r"[A-Za-z]+")
 _DIGIT: Final = pattern_of(r"[0-9]")
-_SIGN: Final = pattern_of(r"[!-/:-@\[-`{-~]|\s*\n\s*")
+_SIGN: Final = pattern_of(r"[!-/:-@\[-`{-~]|\n\s*")
 _BEYOND_ASCII: Final = pattern_of(r"[^\x00-\x7f]")
 
 DENSE_CHARS_PER_TOKEN: Final = 1.3

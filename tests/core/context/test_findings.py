@@ -80,7 +80,7 @@ def test_names_that_find_no_room_are_counted() -> None:
 
 
 @pytest.mark.parametrize("room", [0, 1, 8, 40])
-@pytest.mark.parametrize("text", [SOURCE, HITS, FAILED, "x" * 100_000, "😀" * 5_000])
+@pytest.mark.parametrize("text", [SOURCE, HITS, FAILED, "x" * 100_000, "😀" * 5_000, "[" * 7_000])
 def test_a_finding_is_one_line_within_its_room(text: str, room: int) -> None:
     said = found(text, room=room)
     assert "\n" not in said

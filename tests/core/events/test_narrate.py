@@ -271,3 +271,9 @@ def test_a_pin_is_told_with_its_reason() -> None:
     told = describe_line(line_of(specimen(window.Pinned)))
     assert told.text == "Turn 7 is pinned"
     assert told.more
+
+
+def test_exchanges_that_left_are_named_and_not_counted_one_by_one() -> None:
+    assert turn_names([7]) == "turn 7"
+    assert turn_names([17, range(3, 9), range(5, 15)]) == "turns 3–14, 17"
+    assert turn_names([range(1, 1 << 60)]) == f"turns 1–{(1 << 60) - 1}"

@@ -117,6 +117,8 @@ async def test_a_person_ends_a_job_and_nobody_starts_one_unasked(tmp_path: Path)
         _, text = await stage.run("/jobs kill 1")
         assert "interrupted" in text
         assert not (await stage.run("/jobs 7"))[0].ok
+        assert not (await stage.run("/jobs ²"))[0].ok
+        assert "`²` names no job." in str(stage.heard[-2:])
 
 
 async def test_a_job_that_nobody_looked_at_says_what_it_planted(tmp_path: Path) -> None:

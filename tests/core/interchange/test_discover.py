@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mindstone_tui.core.interchange.discover import find_programs, list_files, session_folders
+from mindstone_tui.core.interchange.discover import (
+    find_programs,
+    keeps_its_own,
+    list_files,
+    session_folders,
+)
 
 
 def put(path: Path, text: str = "{}\n", changed: float = 0.0) -> Path:
@@ -72,3 +77,9 @@ def test_links_are_not_followed_and_folders_that_cannot_be_read_are_empty(tmp_pa
     folder.rename(tmp_path / "moved")
     folder.write_text("a file where a folder should be")
     assert list_files(claude) == []
+
+
+def test_a_path_that_no_file_has_lies_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for path in ("\0", "~", str(tmp_path / "loop")):
+        assert not keeps_its_own({"HOME": str(tmp_path)}, "claude-code", Path(path))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mindstone_tui.core.language.intent import as_statement
 from mindstone_tui.core.language.sentences import pieces, prose, sentences, shortened
 
 BITS = [
@@ -141,3 +142,14 @@ def test_what_holds_no_word_has_no_sentence(text: str) -> None:
 def test_endless_input_is_cut_in_one_pass(unit: str) -> None:
     text = unit * 20_000
     assert "".join(pieces(text)) == text
+
+
+def test_a_row_of_backticks_is_looked_at_once() -> None:
+    text = f"a {'`' * 400_000} b."
+    assert "".join(pieces(text)) == text
+
+
+def test_a_question_becomes_a_statement_however_many_marks_are_in_it() -> None:
+    assert as_statement("Which port, then (if any?) ?!") == "Which port, then (if any."
+    assert as_statement(f"{'?' * 400_000} Which port?") == "Which port."
+    assert as_statement("Which port? This one") == "Which port  This one"

@@ -12,6 +12,7 @@ import apsw
 import pytest
 
 from mindstone_tui.core.config.settings import Settings
+from mindstone_tui.core.entries.line import seal
 from mindstone_tui.core.library.search import SessionAnswer, excerpt, search_everywhere
 from mindstone_tui.core.paths import Places, SessionKey
 from tests.builders import say, transcript_in, use_tool
@@ -65,6 +66,18 @@ def test_an_exchange_is_one_hit(sessions: Places) -> None:
 def test_nothing_is_found_where_nothing_was_said(without_library: Places) -> None:
     assert search(without_library, "kubernetes").hits == ()
     assert search(without_library, "  ?! ").hits == ()
+
+
+def test_a_number_that_no_index_can_hold_does_not_keep_anything_from_being_found(
+    sessions: Places,
+) -> None:
+    file = sessions.session(SessionKey.parse("one")).transcript
+    last = json.loads(file.read_bytes().splitlines()[-1])
+    place = {name: last[name] for name in ("session", "ts", "turn", "role", "channel")}
+    rewound = b'"kind":"rewound","to_turn":%d,"state":{"through":1}' % (1 << 70)
+    raw, _ = seal(rewound, seq=last["seq"] + 1, id="0" * 26, prev=last["hash"], **place)
+    file.write_bytes(file.read_bytes() + raw)
+    assert {hit.session for hit in search(sessions, "port").hits} == {ONE, TWO}
 
 
 def test_a_session_that_cannot_be_read_does_not_keep_the_others_from_being_found(

@@ -263,6 +263,7 @@ async def test_what_ended_an_error_in_a_rewound_turn_is_marked_and_a_copy_is_no_
 def test_any_command_has_programs_and_any_error_a_signature_that_fits(text: str) -> None:
     assert all(name and "/" not in name for name in programs_of(text))
     assert len(signature_of(text)) <= 160
+    assert signature_of(f"error: {'/' * 400_000}{text}") != ""
     assert signature_of(signature_of(text)) in ("", signature_of(text))
 
 

@@ -100,6 +100,7 @@ def test_a_long_output_keeps_its_ends_and_the_telling_words_of_its_middle() -> N
 def test_telling_words_are_bounded() -> None:
     text = " ".join(f"someName{n}Here src/deep/path{n}.py" for n in range(500))
     assert len(telling_words(text)) <= TOLD * LONGEST_PIECE
+    assert telling_words(f"{'a-' * 400_000} port-map.ts:42") == "port-map.ts:42"
 
 
 def test_a_file_becomes_passages_that_name_it() -> None:

@@ -80,6 +80,10 @@ def test_each_family_has_its_vocabulary(model: str, encoding: str) -> None:
     assert encoding_for(model) == encoding
 
 
+def test_blanks_without_end_are_counted_in_one_pass() -> None:
+    assert rough_count(f"a{' ' * 4_000_000}b") == 250_001
+
+
 def test_a_very_long_word_is_counted_in_reasonable_pieces() -> None:
     assert counter_for("gpt-4o").text("a" * 1_000_000) > 10_000
 
