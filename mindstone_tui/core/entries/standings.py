@@ -234,9 +234,9 @@ class Undone:
     def take(self, line: Line) -> None:
         """Take in the next line."""
         match line.entry:
-            case FilesRestored(direction="undo", turns=turns) as act if act.total or not act.left:
+            case FilesRestored(direction="undo", turns=turns) as act if act.did_anything:
                 self._by |= dict.fromkeys(turns, line.seq)
-                self._left[line.seq] = tuple(each.partition(": ")[0] for each in act.left)
+                self._left[line.seq] = act.left_paths
             case FilesRestored(direction="redo", turns=turns):
                 for turn in turns:
                     self._by.pop(turn, None)

@@ -50,6 +50,16 @@ class ChangesTakenBack(ByHand, kw_only=True):
     left: tuple[str, ...] = ()
     """Paths that stayed as they were, with the reason."""
 
+    @property
+    def left_paths(self) -> tuple[str, ...]:
+        """The same without it."""
+        return tuple(one.partition(": ")[0] for one in self.left)
+
+    @property
+    def did_anything(self) -> bool:
+        """Whether any file is as was wanted; else all of them stayed as they were."""
+        return bool(self.total or not self.left)
+
 
 class FilesRestored(TextEntry, ChangesTakenBack, kw_only=True):
     """A person took back what turns had done to files, or did it again."""

@@ -220,8 +220,8 @@ class JobsFeature(Feature):
 
     async def _stay(self, job: Job, log: _Log, context: ToolContext) -> None:
         """A command that outlives us: in a session of its own, its output straight to the file."""
-        log.close()
         process = _on_its_own(job, context)
+        log.close()  # not before: somebody holds it as long as the job runs
         stopped = asyncio.ensure_future(job.stop.wait())
         gone = _end_of(process)
         try:

@@ -101,7 +101,7 @@ alter table verdicts add column words text not null default '';
 alter table passages add column undone integer not null default 0;
 alter table acts add column undone integer not null default 0;
 -- Sessions whose own tools changed files are read once more: nobody looked for that so far.
-delete from facts where name in ('seq', 'hash') and owner in (
+delete from facts where name in ('seq', 'hash', 'read') and owner in (
     select owner from acts where kind = 'change' and exists (
         select 1 from passages
         where passages.owner = acts.owner and passages.seq = acts.seq and imported = 0

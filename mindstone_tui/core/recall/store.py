@@ -254,19 +254,17 @@ class Tables:
         for table in ("passages", "acts"):
             match line.entry:
                 case FilesRestored(direction=direction, turns=turns) as act:
-                    if direction == "redo" or act.total or not act.left:
-                        left = [f"/{one.partition(': ')[0]}" for one in act.left]
+                    if direction == "redo" or act.did_anything:
+                        but = _NOT_LEFT if table == "acts" else ""
                         self._database.execute(
                             f"update {table} set undone = :by where owner = :owner and seq < :line"
-                            " and turn in (select value from json_each(:turns))"
-                            + _NOT_LEFT
-                            * (table == "acts"),
+                            f" and turn in (select value from json_each(:turns)){but}",
                             {
                                 "by": line.seq if direction == "undo" else 0,
                                 "line": line.seq,
                                 "turns": json.dumps(turns),
                                 "owner": self.owner,
-                                "left": json.dumps(left),
+                                "left": json.dumps([f"/{path}" for path in act.left_paths]),
                             },
                         )
                 case window.Rewound(to_turn=turn, state=state):

@@ -141,7 +141,7 @@ class FileSteps:
     def all_but(self, turn: int) -> str:
         """In words, the files that were left as they were when a turn was taken back."""
         acts = (act for turns, acts in self._acts.items() if turn in turns for act in acts)
-        left = [one.partition(": ")[0] for act in acts if act.restored for one in act.restored.left]
+        left = [path for act in acts if act.restored for path in act.restored.left_paths]
         return f", all but {', '.join(left)}" if left else ""
 
     def at(self, turn: int) -> dict[tuple[str, str], Node | None]:

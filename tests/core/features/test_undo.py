@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from mindstone_tui.cli.main import run as run_verb
@@ -607,3 +609,22 @@ async def test_the_model_hears_once_more_of_an_undo_whose_turn_it_sees_again(
         assert "What turn 1 did to files was taken back." in str(stage.requests()[-1])
         await stage.say("seventh")
         assert str(stage.requests()[-1]).count("What turn 1 did to files") == 1
+
+
+async def test_an_older_library_learns_what_was_undone_before(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writes = calls(("write", {"path": "x.md", "content": "x"}))
+    says = script(tmp_path, writes, {"text": "Wrote the heron down."}, loop=True)
+    async with on_stage(home, cwd=workspace(tmp_path), model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("write it")
+        await stage.run("/undo")
+    assert run_verb(["search", "heron"]) == 0
+    with contextlib.closing(apsw.Connection(str(home / "library.db"))) as library:
+        for table in ("passages", "acts"):
+            library.execute(f"alter table {table} drop column undone")
+        library.execute("pragma user_version = 4")
+    capsys.readouterr()
+    assert run_verb(["search", "heron"]) == 0
+    assert "changes to files taken back by #" in capsys.readouterr().out
