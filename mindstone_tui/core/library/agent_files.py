@@ -160,7 +160,7 @@ def _signature(agent: paths.AgentPlaces) -> Signature:
 
 def _digest(signature: Signature) -> str:
     # The number changes with what is taken from a file, so that an older index is made anew.
-    return hashlib.sha256(f"3 {signature!r}".encode()).hexdigest()[:32] if signature else ""
+    return hashlib.sha256(f"4 {signature!r}".encode()).hexdigest()[:32] if signature else ""
 
 
 def state_of_files(agent: paths.AgentPlaces) -> str:
@@ -182,6 +182,10 @@ def _memory_text(path: Path) -> str:
     return f"{memory.name}\n{memory.body}"
 
 
+_TITLE: Final = re.compile(r"\A# (?:Log|Journal of [\d-]+)$")
+"""What this program writes above everything; nobody said it."""
+
+
 def _sections(path: Path) -> Iterator[tuple[str, str]]:
     """What people wrote there, by heading, first what stands before all; of a long file, its end.
 
@@ -192,7 +196,7 @@ def _sections(path: Path) -> Iterator[tuple[str, str]]:
         file.seek(max(0, path.stat().st_size - READ))
         text = file.read().decode("utf-8", "replace")
     before, *sections = f"\n{text}".split("\n## ")
-    yield "", before.strip()
+    yield "", _TITLE.sub("", before.strip())
     for section in sections:
         heading, _, body = section.partition("\n")
         if " · agent:" in heading:

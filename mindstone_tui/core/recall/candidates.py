@@ -320,15 +320,17 @@ class Gatherer:
         )
         return dict(found)
 
-    def has_meaning(self, allowed: Filter) -> bool:
-        """Whether any passage that may be found has a vector."""
+    def finds_any(self, allowed: Filter, *, by_meaning: bool) -> bool:
+        """Whether there is any passage that may be found, or any with a vector."""
         found = self._database.execute(
-            "select 1 from passages where row between ? and ? and vector = ?"
-            " and seq not in (select value from json_each(?))"
+            "select 1 from passages where row between ? and ? and (vector = ? or not ?)"
+            " and (owner <> ? or seq not in (select value from json_each(?)))"
             " and (? or kind in (select value from json_each(?))) limit 1",
             (
                 *self._span,
                 STORED,
+                by_meaning,
+                self._owner or allowed.excluded_of,
                 json.dumps(sorted(allowed.exclude)),
                 not allowed.kinds,
                 json.dumps(sorted(allowed.kinds)),

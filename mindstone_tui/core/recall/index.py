@@ -343,11 +343,13 @@ class RecallIndex:
         english = embedding.understands(self._embedder, query)
         comparable = english and self._guarded(lambda: self._comparable(allowed))
         meaning = asked.encoded if comparable else None
-        if not english and asked.knows_languages:
-            self._answer_in_other_languages()
-        compares = self._companion is not None and self._guarded(
-            lambda: self._compares_languages(english=english)
+        # That model is large: nobody waits for it where nothing could be found by it.
+        compares = asked.knows_languages and self._guarded(
+            lambda: self._gatherer.finds_any(allowed, by_meaning=False)
         )
+        if compares and not english:
+            self._answer_in_other_languages()
+        compares = compares and self._guarded(lambda: self._compares_languages(english=english))
         across = asked.across if compares else None
 
         def work() -> SearchResult:
@@ -461,7 +463,7 @@ class RecallIndex:
 
     def _comparable(self, allowed: Filter) -> bool:
         """Whether a question's meaning could find anything."""
-        return self._vectors_are_ours() and self._gatherer.has_meaning(allowed)
+        return self._vectors_are_ours() and self._gatherer.finds_any(allowed, by_meaning=True)
 
     def _vectors_are_ours(self) -> bool:
         """Whether there are vectors of this very model."""

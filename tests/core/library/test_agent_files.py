@@ -11,8 +11,9 @@ from mindstone_tui.core.entries.conversation import ToolReturned
 from mindstone_tui.core.entries.derived import MemoryDigested, MemoryProposed, RecallInjected
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.features.memory import MemoryFeature
+from mindstone_tui.core.library.agent_files import AgentFilesIndex
 from mindstone_tui.core.memory.files import read_shelf
-from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall.embedding import open_embedder
 from tests.core.session.stage import KEY, Stage, calls, on_stage, script
 from tests.faults import FULL
@@ -185,3 +186,12 @@ async def test_with_recall_on_pruning_begins_at_the_ceiling_and_not_before(
         assert pruned.trigger == "ceiling"
         assert pruned.tokens_before > 0.9 * report.usable
         assert pruned.tokens_after <= report.marks.floor
+
+
+def test_the_titles_that_the_program_writes_are_nobodys_words(home: Path) -> None:
+    agent = Places.resolve({"MINDSTONE_HOME": str(home)}).agent("default")
+    agent.log.parent.mkdir(parents=True, exist_ok=True)
+    agent.log.write_text("# Log\n\n## 1 May · agent:default:main\n### What happened\n- It began.\n")
+    index = AgentFilesIndex(agent, None).sync()
+    assert index is not None
+    assert len(index) == 0

@@ -12,6 +12,7 @@ import pytest
 
 from mindstone_tui.core.errors import VectorsUnavailable
 from mindstone_tui.core.library.find import _make_vectors
+from mindstone_tui.core.recall.candidates import Filter
 from mindstone_tui.core.recall.embedding import Embedder, Floats
 from mindstone_tui.core.recall.index import RecallIndex
 from mindstone_tui.core.recall.passages import Passage
@@ -198,3 +199,15 @@ def test_the_bar_counts_passages_that_have_their_vectors_and_nothing_else(tmp_pa
     assert [done for done, _ in told] == sorted({done for done, _ in told})
     assert told[-1] == (41, 41)
     assert len(told) > 2
+
+
+def test_where_nothing_could_be_found_no_question_is_embedded(tmp_path: Path) -> None:
+    """That model takes seconds to load, and the first long message of a session waits for it."""
+    languages = Translating()
+    index = RecallIndex.open(tmp_path / "index.db", EnglishModel(languages))
+    index.add(_said(GERMAN, ENGLISH), IndexMark(2, "x"))
+    for allowed in (Filter(exclude=frozenset({1, 2})), Filter(kinds=frozenset({"memory"}))):
+        assert index.search("Wo liegt der Schlüssel?", allowed=allowed).hits == ()
+    assert languages.seen == []
+    index.search("Wo liegt der Schlüssel?", allowed=Filter(exclude=frozenset({1})))
+    assert languages.seen
