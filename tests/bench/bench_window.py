@@ -21,7 +21,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -95,7 +95,7 @@ def open_set(transcript: Transcript) -> LiveWindow:
         Settings(),
         transcript=transcript,
         indexer=MadeUpIndex(),
-        off_loop=here,
+        threads=False,
     )
 
 
@@ -116,11 +116,6 @@ def take_turn(
     window.note_usage(transcript.append(UsageReported(call=1, model=MODEL, usage=usage), turn=turn))
     window.take(transcript.append(TurnEnded(ending="done"), turn=turn))
     return prepared.request.messages, prepared.plan, time.process_time() - started
-
-
-async def here(work: Callable[..., T], *arguments: Any) -> T:
-    """Run at once instead of on another thread."""
-    return work(*arguments)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

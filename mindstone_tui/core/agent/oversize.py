@@ -7,6 +7,7 @@ its end are sent with a note, as of any other message that does not fit.
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -107,7 +108,7 @@ async def ask_how(
     if not answer.allowed:
         tell(_settled(question, "refused", "not sent"))
         raise Interrupted("This message was not sent.", "It is in history as it was written.")
-    done = _carry_out(context, context.window.call(target), found, answer.remember)
+    done = await _carry_out(context, context.window.call(target), found, answer.remember)
     tell(_settled(question, "ok", done))
 
 
@@ -143,13 +144,13 @@ def _settled(
     )
 
 
-def _carry_out(context: TurnContext, call: Call, found: LargeMessage, way: str) -> str:
+async def _carry_out(context: TurnContext, call: Call, found: LargeMessage, way: str) -> str:
     """Let what was chosen stand for the message in the window; what was done, in a few words."""
     if way == _AS_FILE:
-        return _keep_as_file(context, call, found)
+        return await _keep_as_file(context, call, found)
     if way == _SPLIT and (parts := found.parts):
         first, *rest = (_numbered(part, at, len(parts)) for at, part in enumerate(parts, 1))
-        trim.stand_in(context.window, call, found.line, found.tokens, first)
+        await trim.stand_in(context.window, call, found.line, found.tokens, first)
         context.following += [conversation.UserMessage(text=part) for part in rest]
         return f"sent in {len(parts)} messages"
     return "beginning and end are sent"
@@ -160,11 +161,13 @@ def _numbered(part: str, at: int, of: int) -> str:
     return f"[Part {at} of {of} of one message that is larger than the window. {last}]\n{part}"
 
 
-def _keep_as_file(context: TurnContext, call: Call, found: LargeMessage) -> str:
-    name = found.file
+async def _keep_as_file(context: TurnContext, call: Call, found: LargeMessage) -> str:
+    live, name = context.window, found.file
     workspace = context.tool_context(f"message_{found.line.id}").workspace
     try:
-        place = workspace.replace(name, found.text.encode("utf-8", "replace"))
+        place = await live.off_loop(
+            lambda: workspace.replace(name, found.text.encode("utf-8", "replace"))
+        )
     except ToolError as error:
         return f"{name} could not be written ({error.what}): beginning and end are sent"
 
@@ -174,7 +177,7 @@ def _keep_as_file(context: TurnContext, call: Call, found: LargeMessage) -> str:
             f"in the file {workspace.shown(place.path)}: read it in parts, or search it. …]"
         )
 
-    count = context.window.ledger(call.model).counter.text
-    text = messages.shorten(found.text, call.room.tokens(_EXCERPT), count, note, found.tokens)
-    trim.stand_in(context.window, call, found.line, found.tokens, text)
+    count, most = live.ledger(call.model).counter.text, call.room.tokens(_EXCERPT)
+    cut = partial(messages.shorten, found.text, most, count, note, found.tokens)
+    await trim.stand_in(live, call, found.line, found.tokens, await live.off_loop(cut))
     return f"kept as {name}"

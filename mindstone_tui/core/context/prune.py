@@ -228,7 +228,7 @@ async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     pruned, held = await _prune_if_due(live, call, marks)
     lines += gave + pruned
     lines += await _emergency(live, call, marks, tempo)
-    lines += trim.cut_oversized(live, call, marks)
+    lines += await trim.cut_oversized(live, call, marks)
     if held and (total := live.measure(call).total) > marks.ceiling:
         lines += _blocked(live, call, "protected", held, total)
     trim.refuse_if_over(live, call)
@@ -466,7 +466,7 @@ async def _prune_if_due(live: LiveWindow, call: Call, marks: Marks) -> tuple[lis
         total = _pressing(live, call)
         if total <= marks.ceiling:
             break
-        if cut := trim.cut_task(live, call):
+        if cut := await trim.cut_task(live, call):
             lines += cut
             continue
         units = units_of(live, call, measured, marks)

@@ -1,6 +1,7 @@
 """What does not fit: one oversized message is shortened, anything else is refused in a sentence."""
 
 from collections.abc import Container, Sequence
+from functools import partial
 from typing import Final
 
 from mindstone_tui.core.context import measure, messages, report, window
@@ -48,7 +49,7 @@ TASK_SHARE: Final = 10.0
 """Percent of the usable room that the original task may keep once its turn is over."""
 
 
-def cut_oversized(live: window.LiveWindow, call: Call, marks: report.Marks) -> list[Line]:
+async def cut_oversized(live: window.LiveWindow, call: Call, marks: report.Marks) -> list[Line]:
     """Shorten what is too large for any window: messages of the current exchange, and the task."""
     measured = live.measure(call)
     if measured.total <= marks.emergency:
@@ -67,11 +68,12 @@ def cut_oversized(live: window.LiveWindow, call: Call, marks: report.Marks) -> l
     lines = []
     for seq, size in sizes.items():
         if size > cap:
-            lines += _cut_one(live, call, live.fold.lines[seq], size, cap, measured.factor)
+            line = live.fold.lines[seq]
+            lines += await _cut_one(live, call, line, size, cap, measured.factor)
     return lines
 
 
-def cut_task(live: window.LiveWindow, call: Call) -> list[Line]:
+async def cut_task(live: window.LiveWindow, call: Call) -> list[Line]:
     """Keep an oversized original task from holding the window for ever.
 
     It never leaves, so when room is needed and its turn is over, it is shortened to its share.
@@ -88,7 +90,7 @@ def cut_task(live: window.LiveWindow, call: Call) -> list[Line]:
     )
     if size <= cap:
         return []
-    return _cut_one(live, call, live.fold.lines[task], size, cap, measured.factor)
+    return await _cut_one(live, call, live.fold.lines[task], size, cap, measured.factor)
 
 
 def _cap(sizes: Sequence[int], excess: int) -> int | None:
@@ -105,7 +107,7 @@ def _cap(sizes: Sequence[int], excess: int) -> int | None:
     return low
 
 
-def _cut_one(
+async def _cut_one(
     live: window.LiveWindow, call: Call, line: Line, size: int, cap: int, factor: float
 ) -> list[Line]:
     message = messages.said(line)
@@ -121,19 +123,21 @@ def _cut_one(
         )
 
     most, whole = max(int(cap / factor) - 12, 16), round(size / factor)
-    shorter = messages.shorten(message.text, most, count, note, whole)
-    if _size(live, call, shorter, factor) >= size:
+    cut = partial(messages.shorten, message.text, most, count, note, whole)
+    shorter = await live.off_loop(cut)
+    if await _size(live, call, shorter, factor) >= size:
         return []
-    return [stand_in(live, call, line, size, shorter)]
+    return [await stand_in(live, call, line, size, shorter)]
 
 
-def _size(live: window.LiveWindow, call: Call, text: str, factor: float) -> int:
-    return round((live.ledger(call.model).counter.text(text) + MESSAGE_OVERHEAD) * factor)
+async def _size(live: window.LiveWindow, call: Call, text: str, factor: float) -> int:
+    tokens = await live.off_loop(partial(live.ledger(call.model).counter.text, text))
+    return round((tokens + MESSAGE_OVERHEAD) * factor)
 
 
-def stand_in(live: window.LiveWindow, call: Call, line: Line, size: int, text: str) -> Line:
+async def stand_in(live: window.LiveWindow, call: Call, line: Line, size: int, text: str) -> Line:
     """Let a text stand in prompts for a message of this size, which history keeps whole."""
-    after = _size(live, call, text, live.measure(call).factor)
+    after = await _size(live, call, text, live.measure(call).factor)
     entry = MessageCut(target=line.seq, text=text, tokens_before=size, tokens_after=after)
     return live.record(entry, call.turn)
 

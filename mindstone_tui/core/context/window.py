@@ -7,6 +7,8 @@ What shapes a prompt are functions over this state, in `plan`, `prune`, `trim`, 
 import contextlib
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -25,17 +27,8 @@ from mindstone_tui.core.entries.window import (
 from mindstone_tui.core.errors import EntryNotSaved
 from mindstone_tui.core.transcript import Transcript, reader
 
-Ensure = Callable[[Sequence[window_view.ExchangeLines]], Mapping[int, Receipt]]
-OffLoop = Callable[[Ensure, Sequence[window_view.ExchangeLines]], Awaitable[Mapping[int, Receipt]]]
+T = TypeVar("T")
 RoomMaker = Callable[["LiveWindow", window_view.Call], Awaitable[list[Line]]]
-
-
-async def _in_thread(
-    ensure: Ensure, units: Sequence[window_view.ExchangeLines]
-) -> Mapping[int, Receipt]:
-    import asyncio  # whoever awaits this has it, and those who only plan a window load it not
-
-    return await asyncio.to_thread(ensure, units)
 
 
 class LiveWindow(window_view.View, kw_only=True):
@@ -43,7 +36,8 @@ class LiveWindow(window_view.View, kw_only=True):
 
     transcript: Transcript
     indexer: window_view.Indexer
-    off_loop: OffLoop = _in_thread
+    threads: bool = True
+    """Whether what takes long is done off the loop."""
     blocked: set[tuple[int, str]] = set()
     """What was already said, per turn, about prunes that could not happen."""
     placeholders: findings.Placeholders = msgspec.field(default_factory=findings.Placeholders)
@@ -193,21 +187,27 @@ class LiveWindow(window_view.View, kw_only=True):
         self.take(line)
         return self.watch.learn(line)
 
+    async def off_loop(self, work: Callable[[], T]) -> T:
+        """Do what takes long while others go on."""
+        if not self.threads:
+            return work()
+        import asyncio  # whoever awaits this has it, and those who only plan a window load it not
+
+        return await asyncio.to_thread(work)
+
     async def ensure(self, units: Sequence[window_view.ExchangeLines]) -> Mapping[int, Receipt]:
         """Ask for receipts off the loop; lines that arrive meanwhile are taken in."""
-        receipts = await self.off_loop(self.indexer.ensure, units)
+        receipts = await self.off_loop(lambda: self.indexer.ensure(units))
         self.catch_up()
         return receipts
 
     async def count_ahead(self, call: window_view.Call, seq: int) -> None:
         """Count a long message off the loop, before anybody on it asks how large it is."""
-        import asyncio  # as above
-
         ledger = self.ledger(call.model)
         for placed in self.fold.placed(model=call.model, turn=call.turn):
             if placed.line.seq == seq:
-                sees = {"images": call.images, "sounds": call.sounds}
-                await asyncio.to_thread(ledger.message, placed, **sees)
+                look = partial(ledger.message, placed, images=call.images, sounds=call.sounds)
+                await self.off_loop(look)
 
     # What holds for all prompts from here on; nothing is written where it does already
 

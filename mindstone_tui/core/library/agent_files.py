@@ -182,7 +182,7 @@ def _memory_text(path: Path) -> str:
     return f"{memory.name}\n{memory.body}"
 
 
-_TITLE: Final = re.compile(r"\A# (?:Log|Journal of [\d-]+)$")
+_TITLE: Final = patterns.pattern_of(r"\A# (?:Log|Journal of [\d-]+)$")
 """What this program writes above everything; nobody said it."""
 
 

@@ -14,7 +14,7 @@ from mindstone_tui.core.config.settings import RecallSettings, Settings
 from mindstone_tui.core.context import cascade, manual, modes, plan, policies, summaries
 from mindstone_tui.core.context.budget import ASSUMED_WINDOW
 from mindstone_tui.core.context.summary_call import Ask, Count
-from mindstone_tui.core.context.window import Ensure, LiveWindow
+from mindstone_tui.core.context.window import LiveWindow
 from mindstone_tui.core.context.window_view import ExchangeLines, Target
 from mindstone_tui.core.entries import Line, Part, Unknown, conversation, derived, standings, window
 from mindstone_tui.core.handoff import checkpoint, handoff, handoff_store
@@ -218,10 +218,6 @@ def by_meaning(progress: Callable[[int, int], None] | None) -> RehearsalOptions:
     return RehearsalOptions(embedder=EmbedsOnce(open_embedder(SHIPPED_EMBEDDER)), progress=progress)
 
 
-async def _at_once(ensure: Ensure, units: Sequence[ExchangeLines]) -> Mapping[int, window.Receipt]:
-    return ensure(units)
-
-
 class Rehearsal(msgspec.Struct, dict=True, eq=False):
     """A rehearsal, while it is held and after; `sketch` is the session as it would have been."""
 
@@ -250,7 +246,7 @@ class Rehearsal(msgspec.Struct, dict=True, eq=False):
             indexer=self.recollection,
             counters=options.counters,
             calibration=Calibration(),
-            off_loop=_at_once,
+            threads=False,
         )
         self._count = options.counters(options.model).text
         continuing = Continuing(self.sketch, self.window, self._count)

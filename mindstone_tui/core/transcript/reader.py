@@ -490,10 +490,10 @@ def readable(history: History, seq: int) -> Line | None:
 
 def with_blobs(line: Line, places: paths.SessionPlaces) -> Line:
     """The same line with the texts that were moved to blobs put back, and nothing else."""
-    return put_back(line, lambda digest: _kept(places.blobs, digest))
+    return put_back(line, lambda digest: blob_text(places.blobs, digest))
 
 
-def _kept(folder: Path, digest: str) -> str:
+def blob_text(folder: Path, digest: str) -> str:
     """A blob's text; of a file that nobody touched since, from memory."""
     with contextlib.suppress(OSError):
         seen = (folder / digest).lstat()

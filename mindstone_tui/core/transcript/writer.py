@@ -81,7 +81,9 @@ class Transcript:
         self.clean = clean
         """What every text goes through before it is written."""
         self._cleaned = ""
-        """A long text that was cleaned ahead."""
+        """A long text that was cleaned ahead,"""
+        self._kept: tuple[bytes, Blob] | None = None
+        """and its bytes, where a blob has them already."""
         self._clock = clock
         self._entropy = entropy
         self._forked_from = forked_from
@@ -114,7 +116,9 @@ class Transcript:
         self._cleaned = self.clean(text)
         if self._copy is None and len(text) > MAX_LINE:
             with contextlib.suppress(errors.MindstoneError):  # whoever writes it is told
-                self.keep_blob(encode.visible(self._cleaned).encode())
+                data = encode.visible(self._cleaned).encode()
+                self._kept = data, self.keep_blob(data)
+                reader.blob_text(self.places.blobs, self._kept[1].sha256)  # it is asked for next
         return self._cleaned
 
     def _as_written(self, text: str) -> str:
@@ -264,6 +268,9 @@ class Transcript:
 
     def keep_blob(self, data: bytes) -> Blob:
         """Store bytes beside the transcript, durably, before a line names them."""
+        if self._kept is not None and self._kept[0] == data:
+            (_, ahead), self._kept = self._kept, None
+            return ahead
         kept = Blob(sha256=keep_blob(self.places.blobs, data, self._disk), size=len(data))
         if self._copy is not None:
             try:

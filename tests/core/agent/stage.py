@@ -48,7 +48,7 @@ from mindstone_tui.core.tools.sandbox import Sandbox
 from mindstone_tui.core.tools.shell_rules import Rule
 from mindstone_tui.core.tools.workspace import Workspace
 from tests.builders import transcript_in
-from tests.core.context.stage import FakeIndex, Quarter, Unsynced, here
+from tests.core.context.stage import FakeIndex, Quarter, Unsynced
 
 MODEL = "test/plain"
 Reply = Sequence[Delta | Retrying | ProviderError]
@@ -177,7 +177,7 @@ def window_in(
         indexer=FakeIndex(),
         counters=lambda model: counter,
         similar=similar,
-        off_loop=here,
+        threads=False,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,11 +16,10 @@ from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.plan import Prepared, prepare, rebuild
 from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.window import LiveWindow
-from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
 from mindstone_tui.core.entries.derived import Consolidated
-from mindstone_tui.core.entries.window import ContextWindowPruned, Receipt
+from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.errors import ContinuityError, NotAllowed
 from mindstone_tui.core.features.handoffs import Handoffs
 from mindstone_tui.core.features.tasks import Tasks
@@ -51,16 +50,13 @@ class Session:
         self.settings = Settings(context=ContextSettings(mode=mode, min_recent=4, window=WINDOW))
         index = Index()
 
-        async def here(_ensure: object, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
-            return index.ensure(units)
-
         self.window = LiveWindow(
             self.transcript.history(),
             self.settings,
             transcript=self.transcript,
             indexer=index,
             counters=lambda _model: Words(),
-            off_loop=here,
+            threads=False,
         )
         self.context = context_of(self.window, Replies(window=WINDOW), model="m")
         places, past = places_in(home), RecentHistory(self.transcript)

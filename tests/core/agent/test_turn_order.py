@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from pathlib import Path
+from threading import current_thread, main_thread
 
 from mindstone_tui.core import events
 from mindstone_tui.core.config import Settings
@@ -28,6 +29,7 @@ from tests.core.agent.stage import (
     tool,
     window_in,
 )
+from tests.core.context.stage import Quarter
 
 
 def in_order(wanted: Iterable[str], found: Iterable[str]) -> bool:
@@ -147,3 +149,31 @@ async def test_a_turn_renders_its_prompt_once_and_compares_each_exchange_once(ho
     after = window.call(context.target)
     again = fold.request(after.model, turn=after.turn)
     assert reports[-1].prompt_hash == again.hash
+
+
+LONG = 10_000
+
+
+class OnThreads(Quarter):
+    """Remembers where a long text was counted first; whoever asks again has the answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_loop: dict[int, bool] = {}
+
+    def text(self, text: str) -> int:
+        if len(text) > LONG:
+            self.on_loop.setdefault(len(text), current_thread() is main_thread())
+        return super().text(text)
+
+
+async def test_a_message_that_is_cut_is_counted_and_cut_beside_the_loop(home: Path) -> None:
+    """Others are served by the same loop, and wait for whatever is done on it."""
+    window = window_in(home)
+    counter, window.threads = OnThreads(), True
+    window.counters = lambda model: counter
+    said = "A line of a long log.\n" * 100_000
+    nobody = permissions(asks=False)
+    await heard(context_of(window, Replies(saying("Read.")), allowed=nobody), said)
+    assert len(counter.on_loop) >= 2  # the whole, and what stands for it
+    assert not any(counter.on_loop.values())

@@ -95,11 +95,6 @@ class FakeIndex:
         return {turn: Receipt(turn=turn, passages=1, digest="d") for turn in good}
 
 
-async def here(work: Callable[..., T], *arguments: Any) -> T:
-    """Run at once instead of on another thread."""
-    return work(*arguments)
-
-
 def finish(work: Coroutine[Any, Any, T] | Awaitable[T]) -> T:
     """Run a coroutine that never really waits."""
     try:
@@ -143,7 +138,7 @@ class Stage:
             transcript=self.transcript,
             indexer=self.index,
             counters=lambda model: self.counter,
-            off_loop=here,
+            threads=False,
         )
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,14 +17,13 @@ from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.context.plan import Prepared, prepare, rebuild
 from mindstone_tui.core.context.summaries import Summarizer
 from mindstone_tui.core.context.window import LiveWindow
-from mindstone_tui.core.context.window_view import ExchangeLines, Target
+from mindstone_tui.core.context.window_view import Target
 from mindstone_tui.core.entries import Line, Message, Span
 from mindstone_tui.core.entries.conversation import AssistantMessage, TurnStarted, UserMessage
 from mindstone_tui.core.entries.derived import CheckpointSaved, SummaryDerived
 from mindstone_tui.core.entries.window import (
     ContextWindowPruned,
     Pinned,
-    Receipt,
     RoomStepTaken,
     ToolResultsTrimmed,
 )
@@ -69,16 +68,13 @@ class Stage:
         self.window.room_maker = self.modes.make_room
 
     def open(self) -> LiveWindow:
-        async def here(ensure: object, units: Sequence[ExchangeLines]) -> Mapping[int, Receipt]:
-            return self.index.ensure(units)
-
         return LiveWindow(
             self.transcript.history(),
             self.settings,
             transcript=self.transcript,
             indexer=self.index,
             counters=lambda _model: Words(),
-            off_loop=here,
+            threads=False,
         )
 
     def _step(self, name: StepName):  # type: ignore[no-untyped-def]
