@@ -16,7 +16,7 @@ import msgspec
 
 from mindstone_tui.core import disk, errors, paths, patterns
 from mindstone_tui.core.entries import Entry, Line, conversation, decode_line, provenance, standings
-from mindstone_tui.core.entries.line import Malformed
+from mindstone_tui.core.entries.line import MAX_LINE, Malformed
 from mindstone_tui.core.entries.window import InstructionsChanged, Restored, Rewound
 from mindstone_tui.core.text import as_written, one_line
 from mindstone_tui.core.transcript import encode, reader
@@ -173,7 +173,7 @@ def _title_of(places: paths.SessionPlaces, fd: int) -> str:
         ):
             return named
     first = copied = fork = ""
-    lines = list(_lines_back(os.pread(fd, _FIRST_REQUEST, 0), from_start=True))[::-1]
+    lines = list(_lines_back(_beginning(fd), from_start=True))[::-1]
     for line in standings.not_rewound(lines) or lines:
         match line.entry:
             case conversation.SessionOpened(forked_from=conversation.ForkPoint(session=parent)):
@@ -183,6 +183,15 @@ def _title_of(places: paths.SessionPlaces, fd: int) -> str:
                     return one_line(fork + asked, LONGEST_TITLE)
                 first, copied = first or text, copied or asked
     return one_line(fork + (copied or first), LONGEST_TITLE)
+
+
+def _beginning(fd: int) -> bytes:
+    """The first lines, with all of a message that begins among them."""
+    head = os.pread(fd, _FIRST_REQUEST, 0)
+    if reader.named_kind(head[head.rfind(b"\n") + 1 :]) == b"user_message":
+        rest = os.pread(fd, MAX_LINE, len(head))
+        head += rest[: rest.find(b"\n") + 1]
+    return head
 
 
 def _request_in(said: str) -> str:

@@ -15,6 +15,7 @@ from mindstone_tui.core.features.working_set import MODES, POLICIES
 from mindstone_tui.core.handoff.checkpoint_store import read
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.transcript.directory import list_sessions
+from tests.builders import say, transcript_in
 from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.core.session.test_modes import PADDING, settle
 from tests.faults import FULL
@@ -196,6 +197,15 @@ async def test_a_session_is_named_by_its_first_request_or_by_a_person(home: Path
         assert [each.title for each in list_sessions(places)] == ["Zones, explained"]
         await stage.run("/title")
         assert [each.title for each in list_sessions(places)] == ["What are zones?"]
+
+
+@pytest.mark.parametrize("length", [100, 900_000, 1_200_000])
+def test_however_long_its_first_message_is_a_session_is_named_by_it(
+    home: Path, length: int
+) -> None:
+    say(transcript_in(home), "What are zones?\n" + "z" * length, "Marks of pressure.")
+    (listed,) = list_sessions(Places.resolve({"MINDSTONE_HOME": str(home)}))
+    assert listed.title.startswith("What are zones? zzz")
 
 
 async def test_a_fork_and_a_new_session_keep_the_model(home: Path, tmp_path: Path) -> None:
