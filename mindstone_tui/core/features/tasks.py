@@ -30,6 +30,7 @@ from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, from_entry
 from mindstone_tui.core.features.health import HealthFeature
 from mindstone_tui.core.features.memory import MemoryFeature
+from mindstone_tui.core.features.recall import RecallFeature
 from mindstone_tui.core.handoff import checkpoint_store, handoff_store, resume
 from mindstone_tui.core.handoff import environment as surroundings
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, fresh
@@ -485,6 +486,7 @@ class TasksFeature(Feature):
         """
         match argument:
             case "" | "save":
+                await self.session.features.get(RecallFeature).judge()
                 line = self.tasks.save_checkpoint("asked")
                 yield from_entry.announcements(line)
                 text = f"Saved to {self.session.places.checkpoint}."
