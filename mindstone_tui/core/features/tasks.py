@@ -44,6 +44,7 @@ from mindstone_tui.core.session.features import EndedTurn, Feature, Happening, W
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import standings_of
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 TASK: Final = "task"
 """The section of the prompt's head that states the task."""
@@ -377,8 +378,9 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
             read = reader(history)
             spans = self._context.window.fold.state.spans
             lines = [line for span in spans for line in read(span.first, span.last)]
-            last = lines[-1].seq if lines else -1
-            return [*lines, *standings.not_rewound(read(last + 1, history.head.seq))]
+            last, there = lines[-1].seq if lines else -1, rewinds_of(history).there
+            since = standings.not_rewound(read(last + 1, history.head.seq))
+            return [*(line for line in lines if line.seq not in there), *since]
 
     def environment(self, lines: Sequence[Line]) -> surroundings.Environment:
         """What surrounds the work: the files it touched, git, services, the tools on offer."""

@@ -550,6 +550,13 @@ def copies_in(history: History) -> Iterator[Line]:
                 return
 
 
+def taken_back_since(history: History, seq: int) -> bool:
+    """Whether other lines up to this one are taken back where they come from than were then."""
+    imports = list(history.newest(("imported",), history.head.seq + 1))
+    then = Rewinds(line for line in imports if line.seq <= seq)
+    return any(one <= seq for one in then.there ^ Rewinds(imports).there)
+
+
 def rewinds_of(history: History) -> Rewinds:
     """What of a history was rewound; no other line is decoded."""
-    return Rewinds(history.newest(REWINDS, history.head.seq + 1))
+    return Rewinds(history.newest((*REWINDS, "imported"), history.head.seq + 1))
