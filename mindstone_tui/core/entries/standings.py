@@ -109,6 +109,8 @@ UNDONE: Final = "What this turn did to files was taken back."
 """The same beside one whose words hold,"""
 PARTLY_UNDONE: Final = "Some of what this turn did to files was taken back."
 """and where somebody had changed a file since, which was left as it was."""
+UNDONE_SINCE: Final = {UNDONE: "taken back since", PARTLY_UNDONE: "taken back since, in part"}
+"""The same beside the files that it changed, instead of how to take it back."""
 AGAIN: Final = {
     REWOUND: "This turn counts again.",
     UNDONE: "What this turn did to files was done again.",

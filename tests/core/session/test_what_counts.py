@@ -336,13 +336,15 @@ def shown(home: Path, key: SessionKey, capsys: pytest.CaptureFixture[str]) -> di
     with History(places_in(home, str(key))) as history:
         standings = standings_of(history)
         for line in history.read():
-            if isinstance(line, Line) and isinstance(line.entry, UserMessage | AssistantPartial):
-                told["export"][line.seq] = marks_in(marks[line.entry.source_id or line.id])
+            if isinstance(line, Line) and line.kind in (*_SAID, "tool_returned"):
                 items = page_items.items_of_line(line, standings)
                 words = " ".join(mark for one in items for mark in one["marks"])
                 told["page"][line.seq] = marks_in(words)
-                updates = list(acp_updates.replayed(line, standings))[1:]
+                updates = list(acp_updates.replayed(line, standings))
+                updates = updates[0]["content"] if line.role == "tool" else updates[1:]
                 told["editor"][line.seq] = marks_in(str(updates))
+            if isinstance(line, Line) and isinstance(line.entry, UserMessage | AssistantPartial):
+                told["export"][line.seq] = marks_in(marks[line.entry.source_id or line.id])
     return told
 
 
@@ -494,6 +496,12 @@ async def hold(
         if line["kind"] not in ("message_queued", "memory_decided"):
             aside = {(what, by) for what, by in told["log"][line["seq"]] if what not in _OTHER}
             assert aside == byhand.of(line), ("log", line)
+    for line in byhand.lines:
+        if line["kind"] == "tool_returned":
+            beside = {(what, by) for what, by in byhand.of(line) if what in _BESIDE}
+            for name in ("editor", "page"):
+                told_so = {(what, by) for what, by in told[name][line["seq"]] if what in _BESIDE}
+                assert told_so == beside, (name, line)
     for line in byhand.messages():
         seq, want = line["seq"], byhand.of(line)
         beside = {(what, by) for what, by in want if what in _BESIDE}
