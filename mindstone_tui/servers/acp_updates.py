@@ -205,8 +205,10 @@ def plan(pieces: Sequence[tuple[str, str]]) -> Update:
 def replayed(line: Line, standings: Standings) -> Iterator[Update]:
     """What an editor is shown of one line when it loads a session, with how the line stands."""
     said = list(_said(line))
-    yield from said
     stands = [each.words for each in standings.of(line) if each.what in _MARKED]
+    if stands and isinstance(line.entry, conversation.ToolReturned):
+        said[0]["content"].append(_text(f"({', '.join(stands)})"))
+    yield from said
     if said and stands and line.role in ("user", "assistant"):
         yield thought(f"The above: {', '.join(stands)}.\n")
 

@@ -102,8 +102,10 @@ def items_of_line(line: Line, standings: Standings) -> Iterator[Item]:
                 yield {"type": "answer", "html": prose(text), **told}
         case conversation.AssistantPartial(text=text) if text:
             yield {"type": "answer", "html": prose(text), "partial": True, **told}
-        case conversation.ToolCalled() | conversation.ToolAnswered() | conversation.ToolReturned():
+        case conversation.ToolCalled() | conversation.ToolAnswered():
             yield from _retold(line)
+        case conversation.ToolReturned():
+            yield from ({**item, "marks": told["marks"]} for item in _retold(line))
         case conversation.TurnEnded() | derived.RecallInjected() | Rewound() | Restored():
             yield from _retold(line)
         case conversation.MessageQueued() if line.channel == CHANNEL:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from textual.events import Key
 
 from mindstone_tui.core import events as ev
+from mindstone_tui.core.entries import Entry
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed
+from mindstone_tui.core.entries.store import FileChange, FilesChanged, FilesRestored
 from mindstone_tui.core.entries.window import Restored, Rewound, WindowState
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import describe_line
@@ -25,7 +28,7 @@ from mindstone_tui.tui.from_entries import (
     split_at_turn,
     whole,
 )
-from mindstone_tui.tui.widgets.exchange import Aside, ExchangeView
+from mindstone_tui.tui.widgets.exchange import Aside, Bookkeeping, ExchangeView
 from tests.builders import places_in, say, transcript_in
 from tests.tui.shelf import Hasty, Shelf, fill
 from tests.tui.staged import (
@@ -92,6 +95,40 @@ async def test_a_rewind_marks_the_turns_that_are_on_the_screen_and_a_restore_say
             assert said == {1: (), 2: gone, 3: gone * (event == "rewound")}
         shown = app.chat.conversation.query(ExchangeView)[1].query(Aside).last()
         assert "This turn was rewound" in str(shown.render())
+
+
+async def test_files_that_a_turn_changed_can_be_taken_back_until_they_were(home: Path) -> None:
+    did: Any = {
+        "total": 1,
+        "changes": (FileChange(path="x.md"),),
+        "root": "/p",
+        "manifest": "0" * 64,
+    }
+
+    def write(entry: Entry) -> ev.AnyEvent:
+        with closing(transcript_in(home)) as transcript:
+            return next(iter(events_of(transcript.append(entry, turn=2))))
+
+    def told(app: MindstoneApp) -> str:
+        views = app.chat.conversation.query(ExchangeView)
+        (kept,) = (one for view in views for one in view.query(Bookkeeping))
+        return str(kept.titled())
+
+    app, talk = opened(home, 2)
+    write(FilesChanged(call="c", name="write", **did))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        assert "/undo takes it back" in told(app)
+        for way, now in (("undo", "taken back since"), ("redo", "/undo takes it back")):
+            act = {"direction": way, "turns": (2,), "token": way, **did}
+            talk.announce(write(FilesRestored(**act)))
+            await settle(pilot, talk)
+            assert now in told(app)
+    write(FilesRestored(direction="undo", turns=(2,), token="t", **did))
+    app, talk = opened(home, 1)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        assert "taken back since" in told(app)
 
 
 async def test_scrolling_up_brings_older_ones_and_keeps_the_number_of_widgets_small(

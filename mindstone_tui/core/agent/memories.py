@@ -448,7 +448,8 @@ class Memories(msgspec.Struct, dict=True, eq=False):
             def counting(first: int) -> Iterator[Line]:
                 # What a fork took along is reviewed where it was said.
                 lines = (line for line in read(first, head) if not line.parent)
-                return (line for line in lines if rewinds.of(line) is None)
+                own = (line for line in lines if line.seq not in rewinds.there)
+                return (line for line in own if rewinds.of(line) is None)
 
             async for piece in consolidation.review(counting, since, head, shelf, reviewer):
                 made = [

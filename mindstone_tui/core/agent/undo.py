@@ -16,7 +16,7 @@ import msgspec
 
 from mindstone_tui.core import disk, errors, text, transcript
 from mindstone_tui.core.config.settings import UndoSettings
-from mindstone_tui.core.entries import Entry, Line, conversation, standings
+from mindstone_tui.core.entries import Entry, Line, standings
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.store import FilesChanged, FilesLetGo, FilesRestored
 from mindstone_tui.core.events import from_entry, narrate_entry
@@ -24,6 +24,7 @@ from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.tools.approvals import Approval
 from mindstone_tui.core.tools.base import Tool
 from mindstone_tui.core.tools.workspace import Workspace
+from mindstone_tui.core.transcript.reader import unheard
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, between
 from mindstone_tui.core.undo.objects import TREES, ObjectStore
 from mindstone_tui.core.undo.restore import (
@@ -290,34 +291,32 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
 
         They were put back, or stay as turns left them that it no longer sees.
         """
-        kinds = ("files_changed", "files_restored", "user_message", *standings.REWINDS)
         rewinds: list[Line] = []
         told: list[str] = []
         again: dict[int, bool] = {}
-        """Turns whose changes were taken back or done again, as it was last."""
+        """Turns whose changes were taken back or done again, as it was last,"""
+        acted: set[tuple[int, str]] = set()
+        """each in the folder where it was."""
         stays: dict[int, list[str]] = {}
         shown: set[int] = set()
         """Turns that the model sees again."""
-        kept_to = _EVERYTHING
         with self.history() as history:
-            for line in history.newest(kinds, _EVERYTHING):
+            for line in unheard(history, ("files_changed", "files_restored")):
                 match line.entry:
                     case FilesRestored(direction=direction, turns=turns) if not is_imported(line):
-                        told.append(_put_back_in_words(line.entry))
+                        # What was done again or taken back once more since is told as it stands.
+                        places = {(turn, line.entry.root) for turn in turns}
+                        told += [_put_back_in_words(line.entry)] if places - acted else []
+                        acted |= places
                         again = {**dict.fromkeys(turns, direction == "redo"), **again}
                     case FilesChanged(changes=changes):
                         gone = standings.Rewinds(rewinds).of_place(line.seq, line.turn) is not None
                         if gone and again.get(line.turn, True):
                             names = stays.setdefault(line.turn, [])
                             names[:0] = [text.exact(each.path) for each in changes]
-                    case conversation.UserMessage():
-                        # One that was restored says nothing of those that were not.
-                        if line.turn <= kept_to and standings.Rewinds(rewinds).of(line) is None:
-                            break
                     case entry:
                         shown.update(getattr(entry, "turns", ()))
                         rewinds.append(line)
-                        kept_to = min(kept_to, getattr(entry, "to_turn", kept_to))
             undone = transcript.standings_of(history).undone if shown else standings.Undone()
         said = [*reversed(told), *([_left_in_words(stays)] if stays else [])]
         if known := sorted(turn for turn in shown - again.keys() if undone.of_turn(turn)):

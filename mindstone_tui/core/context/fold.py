@@ -420,9 +420,12 @@ class Fold(PromptHead):
         """The state after exchanges left, without the messages that stay."""
         return self._less(without(self.spans_of_turns(turns), single(self.staying)))
 
-    def without_lines(self, seqs: Iterable[int]) -> window.WindowState:
-        """The state after single messages were left out."""
-        return self._less(single(seqs))
+    def without_lines(self, seqs: Collection[int]) -> window.WindowState:
+        """The state after single messages were left out, and what stands in the head for more."""
+        state = self._less(single(seqs))
+        named = {name: None for name in ("task", "handoff") if getattr(state, name) in seqs}
+        summaries = tuple(seq for seq in state.summaries if seq not in seqs)
+        return msgspec.structs.replace(state, summaries=summaries, **named)
 
     def _less(self, gone: tuple[Span, ...]) -> window.WindowState:
         """The state without some lines; turns that have no message left go altogether."""

@@ -31,6 +31,7 @@ from mindstone_tui.core.values import alike
 
 MARKER_TOKENS: Final = 80
 """Room set aside for the marker before its numbers are known."""
+_BACK_THERE: Final = "the program that it was imported from went back before it"
 IN_A_SUMMARY: Final = "stands in a summary"
 """How the reason begins for which an exchange left that a summary stands for."""
 _GAPS_SAID: Final = 6
@@ -240,12 +241,16 @@ def _pressing(live: LiveWindow, call: Call) -> int:
 
 
 def repair(live: LiveWindow, turn: int) -> list[Line]:
-    """Leave out what has lost its other half; history is not touched."""
+    """Leave out what was taken back where it comes from, and what has lost its other half."""
+    lines = _leave_out(live, turn, live.taken_back_there, _BACK_THERE)
     pairing = live.fold.pairing
-    if not pairing.unpaired:
+    return lines + _leave_out(live, turn, pairing.unpaired, pairing.why)
+
+
+def _leave_out(live: LiveWindow, turn: int, seqs: tuple[int, ...], why: str) -> list[Line]:
+    if not seqs:
         return []
-    state = live.fold.without_lines(pairing.unpaired)
-    entry = window.WindowRepaired(why=pairing.why, seqs=pairing.unpaired, state=state)
+    entry = window.WindowRepaired(why=why, seqs=seqs, state=live.fold.without_lines(seqs))
     return [live.record(entry, turn)]
 
 

@@ -9,7 +9,7 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context import messages, policies, report, watch
 from mindstone_tui.core.context.budget import Room, marks, room_for
 from mindstone_tui.core.context.exchanges import Exchange, candidates_of, question, staying_texts
-from mindstone_tui.core.context.fold import Fold, ReadLines, state_of
+from mindstone_tui.core.context.fold import Fold, ReadLines, holds, state_of
 from mindstone_tui.core.context.measure import (
     Measured,
     Piece,
@@ -21,6 +21,8 @@ from mindstone_tui.core.context.measure import (
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Label, Line, conversation
 from mindstone_tui.core.entries.line import encode_message, request_hash
+from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries.standings import Rewinds
 from mindstone_tui.core.entries.window import Anchor, Growth, ModelChanged, PromptPlanned, Receipt
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History
@@ -159,8 +161,27 @@ class View(msgspec.Struct, dict=True, eq=False):
             | None
         ) = None
         self._encoded: dict[messages.Key, bytes] = {}
+        self._imports, self._imports_through = list[Line](), -1
         self.gone: dict[tuple[int, str], report.GoneExchange] = {}
         """The exchanges outside the window that are shown, by turn and model; none changes."""
+
+    @property
+    def taken_back_there(self) -> tuple[int, ...]:
+        """Lines of the window that the program they were imported from went back before, and what
+        was derived before that."""
+        fold, known = self.fold, self._imports
+        if not (fold.derived or any(map(is_imported, fold.lines.values()))):
+            return ()
+        new = self.history.newest(("imported",), fold.head - self._imports_through)
+        known += reversed(list(new))
+        self._imports_through = fold.head
+        gone = Rewinds(known).there
+        for seq in fold.derived:
+            then = Rewinds(line for line in known if line.seq < seq).there
+            gone |= {seq} if any(one < seq for one in gone - then) else set()
+        return tuple(
+            seq for seq in sorted(gone) if seq in fold.derived or holds(fold.state.spans, seq)
+        )
 
     def forget_measure(self) -> None:
         """Measure anew: what stands in the window is not what stood in it."""

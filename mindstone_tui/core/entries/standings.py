@@ -109,6 +109,8 @@ UNDONE: Final = "What this turn did to files was taken back."
 """The same beside one whose words hold,"""
 PARTLY_UNDONE: Final = "Some of what this turn did to files was taken back."
 """and where somebody had changed a file since, which was left as it was."""
+UNDONE_SINCE: Final = {UNDONE: "taken back since", PARTLY_UNDONE: "taken back since, in part"}
+"""The same beside the files that it changed, instead of how to take it back."""
 AGAIN: Final = {
     REWOUND: "This turn counts again.",
     UNDONE: "What this turn did to files was done again.",
@@ -176,12 +178,14 @@ class Rewinds:
         self._rewinds: list[_Rewind] = []
         self._back: dict[int, int] = {}
         """Turns that were restored, each with the line that did so last."""
-        changes = (line for line in lines if isinstance(line.entry, Rewound | Restored))
+        self._there: dict[str, Collection[int]] = {}
+        """By file: lines that the program they were imported from went back before."""
+        changes = (line for line in lines if isinstance(line.entry, Rewound | Restored | Imported))
         for line in sorted(changes, key=lambda line: line.seq):
             self.take(line)
 
     def __bool__(self) -> bool:
-        return bool(self._rewinds)
+        return bool(self._rewinds or self.there)
 
     def take(self, line: Line) -> None:
         """Take in the next line."""
@@ -192,6 +196,13 @@ class Rewinds:
                 self._rewinds.append(_Rewind(line.seq, to_turn, through, line.turn, kept))
             case Restored(turns=turns):
                 self._back |= dict.fromkeys(turns, line.seq)
+            case Imported(path=path, taken_back=back) if not line.parent:  # a fork has others
+                self._there[path] = back
+
+    @property
+    def there(self) -> frozenset[int]:
+        """Imported lines that were taken back where they come from: who goes on has none of it."""
+        return frozenset().union(*self._there.values())
 
     def of(self, line: Line) -> int | None:
         """The line that took this one back; None while it holds."""
@@ -265,13 +276,14 @@ class Undone:
 
 
 def not_rewound(lines: Iterable[Line]) -> list[Line]:
-    """The lines of a run up to the newest that no rewind took back, in the order they came.
+    """The lines of a run up to the newest that nobody took back, in the order they came.
 
     A verdict goes with the correction that it follows from, whenever it was written.
     """
     run = list(lines)
     rewinds = Rewinds(run)
     gone = {line.seq for line in run if rewinds.of(line) is not None} if rewinds else set()
+    gone |= rewinds.there
     return [line for line in run if line.seq not in gone and not _follows(line, gone)]
 
 

@@ -103,10 +103,11 @@ def is_bookkeeping(event: ev.AnyEvent) -> bool:
     return calm or (isinstance(event, _BOOKKEEPING) and not unsure)
 
 
-def in_brief(events: Iterable[ev.AnyEvent]) -> list[str]:
+def in_brief(events: Iterable[ev.AnyEvent], since: str = "") -> list[str]:
     """Pieces of bookkeeping, each in a few words; of what only stands somewhere, where it stands.
 
-    A window that went yellow, red and yellow again is yellow now.
+    A window that went yellow, red and yellow again is yellow now. `since` says what became of files
+    that were changed.
     """
     told: dict[tuple[object, ...], str] = {}
     answers: list[ev.ToolAnswered] = []
@@ -115,7 +116,7 @@ def in_brief(events: Iterable[ev.AnyEvent]) -> list[str]:
         answers += [event] if isinstance(event, ev.ToolAnswered) else []
         changed += [event] if isinstance(event, ev.FilesChanged) else []
         words = _counted(answers) if answers[-1:] == [event] else _brief(event)
-        words = _changed(changed) if changed[-1:] == [event] else words
+        words = _changed(changed, since or _CAN_GO_BACK) if changed[-1:] == [event] else words
         match event:
             case ev.ZoneChanged() | ev.ToolAnswered() | ev.FilesChanged():
                 topic: tuple[object, ...] = (type(event),)
@@ -136,15 +137,18 @@ def _counted(answers: Sequence[ev.ToolAnswered]) -> str:
     return f"{told} (/why turn {answers[-1].turn})"
 
 
-def _changed(changes: Sequence[ev.FilesChanged]) -> str:
+_CAN_GO_BACK: Final = "/undo takes it back"
+
+
+def _changed(changes: Sequence[ev.FilesChanged], since: str) -> str:
     """What a turn changed, each file once."""
     if len(changes) == 1:
-        return f"{narrate_entry.how_many(changes[0])} changed, /undo takes it back"
+        return f"{narrate_entry.how_many(changes[0])} changed, {since}"
     named = {
         one.path for each in changes for one in each.changes if not narrate_entry.is_folder(one)
     }
     count = len(named) + sum(each.total - len(each.changes) for each in changes)
-    return f"{plural(count, 'file')} changed, /undo takes it back"
+    return f"{plural(count, 'file')} changed, {since}"
 
 
 def _brief(event: ev.AnyEvent) -> str:
@@ -158,9 +162,12 @@ def _brief(event: ev.AnyEvent) -> str:
             return (always("in brief", event.tag, event) or describe(event)).text
 
 
-def describe(event: ev.AnyEvent) -> EventLine:
-    """Any event in words."""
-    return _tidy(_worded(event), event.tag)
+def describe(event: ev.AnyEvent, since: str = "") -> EventLine:
+    """Any event in words; `since` says what became of files that were changed."""
+    told = _worded(event)
+    if since and isinstance(event, ev.FilesChanged):
+        told = msgspec.structs.replace(told, detail=since)
+    return _tidy(told, event.tag)
 
 
 def describe_line(line: Line | Damaged) -> EventLine:

@@ -24,6 +24,7 @@ from mindstone_tui.core.entries import Line, derived
 from mindstone_tui.core.entries.standings import TAKES_BACK, not_rewound
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, NotAllowed
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, from_entry
+from mindstone_tui.core.features.recall import RecallFeature
 from mindstone_tui.core.features.tasks import Tasks, TasksFeature
 from mindstone_tui.core.handoff import handoff, handoff_store
 from mindstone_tui.core.handoff.resume import changed_since
@@ -296,6 +297,7 @@ class HandoffsFeature(features.Feature):
         """Write a handoff for the next window, show the newest, or load it (once)."""
         verb, _, how = argument.partition(" ")
         if verb in ("", "write"):
+            await self.session.features.get(RecallFeature).judge()
             line = await self.handoffs.write(
                 "asked", prose_by=self.session.modes.ask if how.strip() == "prose" else None
             )

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from mindstone_tui.core import disk, events
-from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import UNSEEN, JobEnded, JobStarted
 from mindstone_tui.core.errors import MindstoneError, NotAllowed, ToolError
 from mindstone_tui.core.events.from_entry import job_ended
@@ -23,6 +22,7 @@ from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import for_terminal, one_line
 from mindstone_tui.core.tools import control_files, shell
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, declare
+from mindstone_tui.core.transcript.reader import unheard
 
 _PATIENCE: Final = 3.0
 """Seconds in which stopped jobs may end when the session is closed."""
@@ -268,7 +268,7 @@ class JobsFeature(Feature):
         return [entry for number, entry in begun.items() if number not in self.all]
 
     def untold(self) -> Sequence[str]:
-        """Which jobs ended since the message before: an earlier answer says that they run.
+        """Which jobs ended since the message before that stands: an answer says that they run.
 
         Those of a program that was killed are over, too, and that is written down.
         """
@@ -281,12 +281,9 @@ class JobsFeature(Feature):
                 self.context.tell(job_ended(ended))
         told = []
         with self.context.transcript.history() as history:
-            for line in history.newest((*_KINDS, "user_message"), history.head.seq + 1):
-                match line.entry:
-                    case UserMessage():
-                        break
-                    case JobEnded() as entry:
-                        told.append(f"[{job_ended(entry).message}]")
+            for line in unheard(history, ("job_ended",)):
+                if isinstance(line.entry, JobEnded):
+                    told.append(f"[{job_ended(line.entry).message}]")
         return told[::-1]
 
     def get(self, number: int) -> Job:

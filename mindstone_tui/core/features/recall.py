@@ -122,14 +122,21 @@ class RecallFeature(Feature):
                     self.context.window.record(used)
         if recalled is None and recall.silent:
             self.context.window.record(derived.RecallUsed(silent=recall.silent))
-        if verdicts := await self._verdicts():
-            for verdict in verdicts:
-                self.context.window.record(verdict)
-            self.session.read_anew()
+        await self.judge()
         self.failed, recall.failure = recall.failure, ""
         if not self.failed:
             return ()
         return (Noticed(message=f"Recall does not work: {self.failed}", level="warning"),)
+
+    async def judge(self) -> None:
+        """Write down what was corrected and by what, as far as nobody did: due when a turn has
+        ended, when turns came back or went, and before anything is told of what holds."""
+        with contextlib.suppress(errors.RecallError):
+            await asyncio.to_thread(self.session.recall.keep_up)
+        if verdicts := await self._verdicts():
+            for verdict in verdicts:
+                self.context.window.record(verdict)
+            self.session.read_anew()
 
     async def _verdicts(self) -> list[derived.StatementSuperseded]:
         """What holds no longer and nobody wrote down: a person said so, or a recall judged it."""

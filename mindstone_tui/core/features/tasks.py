@@ -30,6 +30,7 @@ from mindstone_tui.core.errors import ContinuityError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, from_entry
 from mindstone_tui.core.features.health import HealthFeature
 from mindstone_tui.core.features.memory import MemoryFeature
+from mindstone_tui.core.features.recall import RecallFeature
 from mindstone_tui.core.handoff import checkpoint_store, handoff_store, resume
 from mindstone_tui.core.handoff import environment as surroundings
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, fresh
@@ -43,6 +44,7 @@ from mindstone_tui.core.session.features import EndedTurn, Feature, Happening, W
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
 from mindstone_tui.core.transcript import standings_of
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 TASK: Final = "task"
 """The section of the prompt's head that states the task."""
@@ -376,8 +378,9 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
             read = reader(history)
             spans = self._context.window.fold.state.spans
             lines = [line for span in spans for line in read(span.first, span.last)]
-            last = lines[-1].seq if lines else -1
-            return [*lines, *standings.not_rewound(read(last + 1, history.head.seq))]
+            last, there = lines[-1].seq if lines else -1, rewinds_of(history).there
+            since = standings.not_rewound(read(last + 1, history.head.seq))
+            return [*(line for line in lines if line.seq not in there), *since]
 
     def environment(self, lines: Sequence[Line]) -> surroundings.Environment:
         """What surrounds the work: the files it touched, git, services, the tools on offer."""
@@ -485,6 +488,7 @@ class TasksFeature(Feature):
         """
         match argument:
             case "" | "save":
+                await self.session.features.get(RecallFeature).judge()
                 line = self.tasks.save_checkpoint("asked")
                 yield from_entry.announcements(line)
                 text = f"Saved to {self.session.places.checkpoint}."

@@ -15,7 +15,7 @@ from mindstone_tui.core.events import AnyEvent, CommandPrinted, ScreenAsked, fro
 from mindstone_tui.core.events.narrate import describe
 from mindstone_tui.core.events.narrate_entry import turn_names
 from mindstone_tui.core.features import undo
-from mindstone_tui.core.features.recall import why_recalled
+from mindstone_tui.core.features.recall import RecallFeature, why_recalled
 from mindstone_tui.core.session.features import Feature, Happening, WrongUse, command
 from mindstone_tui.core.session.questions import decisions_of
 from mindstone_tui.core.session.services import CHOICES, SessionServices
@@ -92,6 +92,7 @@ class WindowFeature(Feature):
             raise WrongUse("Which ones? The panel and `/why` name what left.")
         lines = manual.restore(self.context.window, _turns(self.session, argument))
         self.session.read_anew()
+        await self.session.features.get(RecallFeature).judge()
         yield _tell(lines, "They are in the window already.")
 
     @command(
@@ -128,6 +129,7 @@ class WindowFeature(Feature):
                 yield event
         rewound = await manual.rewind(self.context.window, turn, **self.context.by_hand())
         self.session.read_anew()
+        await self.session.features.get(RecallFeature).judge()
         yield _tell([rewound], "")
         if sets and "--files" not in options:
             changes = [change for each in sets for change in each.changes]

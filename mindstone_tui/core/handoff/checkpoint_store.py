@@ -17,6 +17,7 @@ from mindstone_tui.core.disk import REAL, Disk, ensure_folder, held, read_regula
 from mindstone_tui.core.entries import Line, Part, provenance, window
 from mindstone_tui.core.entries.derived import CheckpointSaved
 from mindstone_tui.core.entries.standings import Rewinds, not_rewound
+from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.errors import ContinuityError, NoSuchEntry
 from mindstone_tui.core.handoff import checkpoint as checkpoints
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, digest
@@ -29,6 +30,7 @@ T = TypeVar("T", checkpoints.Sourced, checkpoints.FinishedCommand)
 HashAt = Callable[[int], str | None]
 """The hash of a line of this session's history; None when it has no such line."""
 
+BACK_THERE: Final = "the program that some of it was imported from went back before that since"
 _WAIT = 5.0
 _REMEDY = "Save a new one with /checkpoint; history has everything that it was made from."
 
@@ -170,10 +172,13 @@ def load_proven(
 
 def _refuse_rewound(checkpoint: Checkpoint, since: Sequence[Line], history: History) -> None:
     """A checkpoint holds what was said up to its head: nothing of it was rewound, or given back."""
-    later = (line.entry for line in since if line.seq > checkpoint.head.seq)
+    later = [line.entry for line in since if line.seq > checkpoint.head.seq]
     given = [turn for entry in later if isinstance(entry, window.Restored) for turn in entry.turns]
     if given and any(map(reader.rewinds_of(history).gave_back, given)):
         raise _refused("outdated", "turns that were rewound were brought back since")
+    imported = any(isinstance(entry, Imported) for entry in later)
+    if imported and reader.taken_back_since(history, checkpoint.head.seq):
+        raise _refused("outdated", BACK_THERE)
     head = _line_at(history, checkpoint.head.seq)
     by = None if head is None else Rewinds(since).of_place(head.seq, head.turn)
     if by is not None:

@@ -16,7 +16,7 @@ from mindstone_tui.core.handoff import checkpoint_store, handoff
 from mindstone_tui.core.language.sentences import shortened
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.text import as_data, fresh_nonce
-from mindstone_tui.core.transcript.reader import rewinds_of
+from mindstone_tui.core.transcript.reader import rewinds_of, taken_back_since
 
 _TURNS_TOLD: Final = 8
 
@@ -82,6 +82,8 @@ def _newest(places: SessionPlaces, history: transcript.History) -> handoff.Lette
     head = history.line(letter.covers.last)
     if (by := rewinds_of(history).of_place(head.seq, head.turn)) is not None:
         raise handoff.refused("rewound", f"line {by} went back to before it was written")
+    if taken_back_since(history, letter.covers.last):
+        raise handoff.refused("outdated", checkpoint_store.BACK_THERE)
     if letter.format < handoff.TELLS_IMPORTED_APART:
         covered = history.read(letter.covers.first, letter.covers.last)
         if any(isinstance(line, Line) and provenance.is_imported(line) for line in covered):

@@ -22,6 +22,7 @@ import msgspec
 
 from mindstone_tui.core import errors, paths, patterns, text
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.conversation import AssistantMessage
 from mindstone_tui.core.entries.store import Imported, SessionDescribed, Skipped
 from mindstone_tui.core.interchange import formats, read_bytes
 from mindstone_tui.core.interchange.describe import NO_TRUST, Description, Trust
@@ -295,13 +296,20 @@ def _take(record: Record, assembler: Assembler, writer: Writer, tally: _Tally) -
 
 
 def _lines_of(transcript: Transcript, messages: Collection[str]) -> list[tuple[Line, str]]:
-    """Where messages of another program stand, each with its own id there."""
+    """Where messages of another program stand, each with its own id there; with their calls."""
     if not messages:
         return []
+    found: list[tuple[Line, str]] = []
+    asked: dict[tuple[int, str], str] = {}
     with transcript.history() as history:
-        lines = (line for line in history.read() if isinstance(line, Line))
-        named = ((one, str(getattr(one.entry, "source_id", ""))) for one in lines)
-        return [(line, message) for line, message in named if message in messages]
+        for line in history.read():
+            if isinstance(line, Line):
+                message = str(getattr(line.entry, "source_id", ""))
+                if isinstance(line.entry, AssistantMessage):
+                    asked |= {(line.turn, call.id): message for call in line.entry.calls}
+                message = message or asked.get((line.turn, getattr(line.entry, "call", "")), "")
+                found += [(line, message)] if message in messages else []
+    return found
 
 
 def _put_back(transcript: Transcript, writer: Writer, acts: Sequence[Undid]) -> bool:

@@ -42,7 +42,7 @@ from mindstone_tui.core.recall.passages import Chunker, Passage
 from mindstone_tui.core.tokens import CHARACTERS_IN_TWO_TOKENS, UNCALIBRATED, Counter, LengthCounter
 from mindstone_tui.core.transcript import History, Transcript
 from mindstone_tui.core.transcript.history_store import HistoryStore
-from mindstone_tui.core.transcript.reader import with_blobs
+from mindstone_tui.core.transcript.reader import Item, rewinds_of, with_blobs
 
 if TYPE_CHECKING:
     from mindstone_tui.core.library.side_by_side import SideBySide, TakenFile
@@ -221,7 +221,7 @@ class Past(msgspec.Struct, eq=False):
         """The same with all that was imported."""
         fold = self._fold(history)
         window_view.follow(fold, history)
-        return fold.state
+        return fold.without_lines(rewinds_of(history).there)
 
     def _fold(self, history: History) -> Fold:
         read = window_view.reader(history)
@@ -246,23 +246,26 @@ def plan_imported_window(
             for line in catch_up.reading(history)(0):
                 past.take(line)
         context = settings.context
+        first = () if past.first is None else (history.line(past.first),)
         prune = initial_prune(
-            _newest_first(history),
+            _counting(history, history.back()),
             counter=LengthCounter(),
             room=budget.room_for(context.window, "set", settings.budget, context.max_tokens),
             settings=settings,
             receipt=_proof(past, index),
             outside_tokens=past.tokens_through,
-            task=None if past.first is None else history.line(past.first),
+            task=next(_counting(history, first), None),
             state=past.state(history),
         )
         transcript.append(prune or window.WindowCarried(state=past.everything(history)))
 
 
-def _newest_first(history: History) -> Iterator[Line]:
-    for item in history.back():
-        if isinstance(item, Line):
-            yield history.whole(item)
+def _counting(history: History, lines: Iterable[Item]) -> Iterator[Line]:
+    """Those that nobody took back, whole."""
+    rewinds = rewinds_of(history)
+    for line in lines:
+        if isinstance(line, Line) and line.seq not in rewinds.there and rewinds.of(line) is None:
+            yield history.whole(line)
 
 
 def _proof(past: Past, index: RecallIndex) -> window.Receipt | None:

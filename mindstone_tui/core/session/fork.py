@@ -66,7 +66,7 @@ def fork_session(
     """
     newest = context.transcript.last_turn
     last = newest if turn is None else turn
-    gone = rewinds_of(history).of_turn
+    gone = (rewinds := rewinds_of(history)).of_turn
     found = _lines_of(history, last, None if turn is None else gone(last))
     if not found:
         raise NoSuchEntry(
@@ -77,6 +77,7 @@ def fork_session(
         lines, outside = list(now.lines.values()), now.state.outside
     else:
         lines, outside = _window_after(history, now, found, room=context.report().usable)
+    lines = [line for line in lines if line.seq not in rewinds.there]
     point = conversation.ForkPoint(
         session=found[-1].session, seq=found[-1].seq, hash=found[-1].hash
     )

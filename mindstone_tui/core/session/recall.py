@@ -148,7 +148,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         """Ask with the message alone, then with what it leans on, until something is found."""
         choice = inject.Choice()
         room = inject.room_in(vacancy, nonce)
-        scope = self._settings.scope
+        scope, origin = self._settings.scope, profile.Origins(self._home)
         allowed = Filter(exclude=frozenset(vacancy.shown), without=DERIVED)
         # A turn has its memories in the digest.
         kinds = agent_files.kinds_of_files("agent", memories=False)
@@ -160,13 +160,13 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             choice = await asyncio.to_thread(
                 inject.choose,
                 text,
-                [self._without_dropped(each) for each in answers],
+                [self._without_dropped(each, origin) for each in answers],
                 room,
                 vacancy.count,
                 most=self._settings.max_passages,
                 session=str(self._places.key),
                 said=vacancy.said,
-                origin=profile.Origins(self._home),
+                origin=origin,
             )
             if choice.injected:
                 break
@@ -181,13 +181,17 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
     def _inquiry(self, query: str, allowed: Filter, k: int = inject.CONSIDERED) -> Inquiry:
         return Inquiry(self._ask(query), k, allowed)
 
-    def _without_dropped(self, found: SearchResult) -> SearchResult:
+    def _without_dropped(self, found: SearchResult, origin: profile.Origins) -> SearchResult:
         hits = tuple(
             hit
             for hit in found.hits
             if f"{hit.passage.session} {hit.passage.entry}" not in self.dropped
             # A note only repeats what was said; one that was let go repeats nothing.
             and not (hit.passage.kind == "note_taken" and hit.passage.superseded)
+            # Who asks for it finds what was taken back where it comes from, and is told so.
+            and not (
+                hit.passage.imported and origin(hit.passage.session, hit.passage.seq).taken_back
+            )
         )
         return msgspec.structs.replace(found, hits=hits)
 

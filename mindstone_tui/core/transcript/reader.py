@@ -550,6 +550,31 @@ def copies_in(history: History) -> Iterator[Line]:
                 return
 
 
+def unheard(history: History, kinds: Collection[str]) -> Iterator[Line]:
+    """Lines of some kinds since the newest message that stands, newest first, with what was rewound
+    or restored since: what a message told that was rewound has to be told again.
+    """
+    rewinds: list[Line] = []
+    kept_to = 1 << 40
+    for line in history.newest((*kinds, "user_message", *REWINDS), history.head.seq + 1):
+        if line.kind in REWINDS:
+            rewinds.append(line)
+            kept_to = min(kept_to, getattr(line.entry, "to_turn", kept_to))
+        elif line.kind == "user_message":
+            # One that was restored says nothing of those that were not.
+            if line.turn <= kept_to and Rewinds(rewinds).of(line) is None:
+                return
+            continue
+        yield line
+
+
+def taken_back_since(history: History, seq: int) -> bool:
+    """Whether other lines up to this one are taken back where they come from than were then."""
+    imports = list(history.newest(("imported",), history.head.seq + 1))
+    then = Rewinds(line for line in imports if line.seq <= seq)
+    return any(one <= seq for one in then.there ^ Rewinds(imports).there)
+
+
 def rewinds_of(history: History) -> Rewinds:
     """What of a history was rewound; no other line is decoded."""
-    return Rewinds(history.newest(REWINDS, history.head.seq + 1))
+    return Rewinds(history.newest((*REWINDS, "imported"), history.head.seq + 1))

@@ -151,6 +151,7 @@ const draw = {
     node.querySelector(".state").textContent = item.told;
     for (const [name, text] of [["diff", item.diff], ["result", item.text]])
       if (text) { const old = node.querySelector("." + name); if (old) old.remove(); node.append(make("pre", name, text)); }
+    mark(node.firstChild, item);
     if (item.state !== "running") settle(item.call);
   },
   output(item) {

@@ -137,6 +137,8 @@ class ConversationView(VerticalScroll, GrowsQuietly):
                 said = Noticed(message=note, level="warning")
                 exchange.add(said)
                 self._play(exchange, said)
+            if told and (view := self._views.get(id(exchange))) is not None:
+                view.became()
 
     async def place(self, widget: Widget) -> None:
         """Put something at the very top, above all exchanges."""

@@ -318,13 +318,19 @@ class Aside(Static):
 class Bookkeeping(Fold):
     """What the program did around a turn: one line that opens to all of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, since: str = "") -> None:
         super().__init__(classes="bookkeeping")
         self.events: list[ev.AnyEvent] = []
+        self.since = since
+        """What became of the files that were changed."""
 
     def add(self, event: ev.AnyEvent) -> None:
         """Take one more thing that happened."""
         self.events.append(event)
+        self.draw_again()
+
+    def draw_again(self) -> None:
+        """Draw it as it is now."""
         self.retitle()
         if self.opened:
             self.call_later(self.refill)
@@ -333,13 +339,14 @@ class Bookkeeping(Fold):
         """One thing is said whole; several in a few words each, with the arrow that opens them."""
         if len(self.events) != 1:
             return super().titled()
-        return _drawn(narrate.describe(self.events[0]))
+        return _drawn(narrate.describe(self.events[0], self.since))
 
     def title(self) -> Content:
-        return show.line(" · ".join(narrate.in_brief(self.events)), 300, "$muted")
+        return show.line(" · ".join(narrate.in_brief(self.events, self.since)), 300, "$muted")
 
     def body(self) -> Iterator[Widget]:
-        lines = [_drawn(narrate.describe(event)) for event in self.events if len(self.events) > 1]
+        told = self.events if len(self.events) > 1 else []
+        lines = [_drawn(narrate.describe(event, self.since)) for event in told]
         yield Static(Content("\n").join(lines), classes="body", markup=False)
 
 
@@ -426,11 +433,17 @@ class ExchangeView(Vertical, GrowsQuietly):
             self._add(Aside(line))
             return
         if self._kept is None or self._kept_ended != self._ended:
-            self._kept, self._kept_ended = Bookkeeping(), self._ended
+            self._kept, self._kept_ended = Bookkeeping(self.exchange.since), self._ended
             self._kept.events.append(event)
             self._add(self._kept)
         else:
             self._kept.add(event)
+
+    def became(self) -> None:
+        """Say beside files that were changed what became of that."""
+        for kept in self.query(Bookkeeping):
+            kept.since = self.exchange.since
+            kept.draw_again()
 
     def _add(self, widget: W) -> W:
         """Put a widget below the others; one-liners of a kind stand close together."""

@@ -167,6 +167,18 @@ async def test_the_model_hears_that_a_job_ended_with_the_session(tmp_path: Path)
         assert "Job 1 ended after" in str(stage.requests()[-1])
 
 
+async def test_what_a_message_that_was_rewound_told_of_a_job_is_told_again(tmp_path: Path) -> None:
+    says = script(tmp_path, background("true"), *({"text": "so"} for _ in range(4)))
+    async with on_stage(tmp_path / "home", cwd=tmp_path, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("run it")
+        await stage.until(events.Noticed, lambda each: "Job 1 ended" in each.message)
+        for each in ("what runs?", "/rewind turn 1", "and now?", "thanks"):
+            await (stage.run(each) if each.startswith("/") else stage.say(each))
+        asked = [str(request[-1]["content"]) for request in stage.requests()[-3:]]
+        assert [one.count("Job 1 ended after") for one in asked] == [1, 1, 0]
+
+
 @pytest.mark.parametrize("stays", [False, True])
 async def test_a_job_of_a_program_that_was_killed_is_told_as_over_and_not_as_running(
     tmp_path: Path, stays: bool

@@ -134,6 +134,24 @@ async def test_the_model_is_told_once_that_files_were_put_back_and_the_prompt_go
         assert left not in said, "the files were put back as well"
 
 
+async def test_what_a_message_that_was_rewound_told_of_files_is_told_again_as_it_stands(
+    tmp_path: Path,
+) -> None:
+    writes = calls(("write", {"path": "x.md", "content": "x"}))
+    says = script(tmp_path, writes, {"text": "ok"}, *({"text": "ok"} for _ in range(9)))
+    work = workspace(tmp_path)
+    async with on_stage(tmp_path / "home", cwd=work, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("write it")
+        for step in ("/undo", "one", "/rewind turn 1", "two", "/redo", "three", "/rewind turn 1"):
+            await (stage.run(step) if step.startswith("/") else stage.say(step))
+        await stage.say("four")
+        asked = [str(request[-1]["content"]) for request in stage.requests()[-4:]]
+        undone = [one.count("The person took back what turn 1") for one in asked]
+        again = [one.count("The person did again what turn 1") for one in asked]
+        assert (undone, again) == ([1, 1, 0, 0], [0, 0, 1, 1])
+
+
 async def test_what_was_restored_or_is_long_ago_hides_no_file_that_was_left(tmp_path: Path) -> None:
     work = workspace(tmp_path)
     edit = calls(("edit", {"path": "a.txt", "old_string": "two", "new_string": "three"}))

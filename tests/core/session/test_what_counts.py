@@ -70,6 +70,11 @@ WALKS = {
     ],
     "a fork": [ROOF, PUMP, ROOF_IS, FORK, PUMP_IS, "thanks", "/rewind turn 3", "well, then"],
     "a fork at a rewound turn": [ROOF, PUMP, ROOF_IS, "/rewind turn 2", f"{FORK} turn 3", "thanks"],
+    "a restore and no turn since": [
+        *(ROOF, ROOF_IS, "/rewind turn 1", "Correction: the roof code is 5825, not 5822."),
+        "/restore turn 2",
+    ],
+    "a kill and no turn since": [ROOF, KILL + ROOF_IS],
     "memories": [
         *(ROOF, "Please remember that the cellar is dry.", "hello"),
         *("Please remember that the attic is wet.", "/rewind turn 3", "thanks"),
@@ -331,13 +336,15 @@ def shown(home: Path, key: SessionKey, capsys: pytest.CaptureFixture[str]) -> di
     with History(places_in(home, str(key))) as history:
         standings = standings_of(history)
         for line in history.read():
-            if isinstance(line, Line) and isinstance(line.entry, UserMessage | AssistantPartial):
-                told["export"][line.seq] = marks_in(marks[line.entry.source_id or line.id])
+            if isinstance(line, Line) and line.kind in (*_SAID, "tool_returned"):
                 items = page_items.items_of_line(line, standings)
                 words = " ".join(mark for one in items for mark in one["marks"])
                 told["page"][line.seq] = marks_in(words)
-                updates = list(acp_updates.replayed(line, standings))[1:]
+                updates = list(acp_updates.replayed(line, standings))
+                updates = updates[0]["content"] if line.role == "tool" else updates[1:]
                 told["editor"][line.seq] = marks_in(str(updates))
+            if isinstance(line, Line) and isinstance(line.entry, UserMessage | AssistantPartial):
+                told["export"][line.seq] = marks_in(marks[line.entry.source_id or line.id])
     return told
 
 
@@ -489,6 +496,12 @@ async def hold(
         if line["kind"] not in ("message_queued", "memory_decided"):
             aside = {(what, by) for what, by in told["log"][line["seq"]] if what not in _OTHER}
             assert aside == byhand.of(line), ("log", line)
+    for line in byhand.lines:
+        if line["kind"] == "tool_returned":
+            beside = {(what, by) for what, by in byhand.of(line) if what in _BESIDE}
+            for name in ("editor", "page"):
+                told_so = {(what, by) for what, by in told[name][line["seq"]] if what in _BESIDE}
+                assert told_so == beside, (name, line)
     for line in byhand.messages():
         seq, want = line["seq"], byhand.of(line)
         beside = {(what, by) for what, by in want if what in _BESIDE}
@@ -536,9 +549,6 @@ async def test_every_surface_tells_of_a_line_what_the_lines_say(
     key = await walk(home, model, WALKS[name])
     for each in {key, SessionKey.parse("main")}:
         async with on_stage(home, key=each, model=model, cwd=work_of(home)) as stage:
-            if '"ending":"interrupted"' in stage.places.transcript.read_text():
-                await stage.say("Go on, please.")  # what was cut off is judged with the next turn
-                await stage.rest()
             await hold_work(stage, ByHand(lines_of(home, each)))
             await hold(stage, home, each, capsys)
             told = lines_of(home, each)

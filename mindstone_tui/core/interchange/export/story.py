@@ -278,7 +278,9 @@ def outcomes(source: StorySource) -> Outcomes:
         found[kind].setdefault(words, []).append((line.seq, line.turn))
 
     standings = source.standings
-    lines = [line for line in source.lines() if standings.rewinds.of(line) is None]
+    rewinds = standings.rewinds
+    every = (one for one in source.lines() if one.seq not in rewinds.there)
+    lines = [line for line in every if rewinds.of(line) is None]
     for line in lines:
         match line.entry:
             case conversation.UserMessage(text=text):

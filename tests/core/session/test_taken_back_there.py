@@ -1,0 +1,83 @@
+"""Who goes on in a session of another program goes on without what was taken back there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mindstone_tui.cli.main import run as run_verb
+from mindstone_tui.core.paths import SessionKey
+from tests.core.interchange.helpers import write_lines
+from tests.core.session.stage import Stage, on_stage, script
+
+_GONE = ("betaqueue", "betafile", "wharf")
+
+
+def _record(name: str, after: str, kind: str, content: Any) -> dict[str, Any]:
+    message = {"role": kind, "content": content}
+    links = {"uuid": name, "parentUuid": after or None}
+    return {"type": kind, "sessionId": "s1", "cwd": "/p", **links, "message": message}
+
+
+def _theirs(*, went_back: bool) -> list[dict[str, Any]]:
+    """A session in which a file is changed; then somebody goes back before that."""
+    edit = {"type": "tool_use", "id": "t1", "name": "Edit", "input": {"file_path": "betafile.py"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "betafile.py is edited"}
+    first = [
+        _record("u1", "", "user", "The cache is called alphacache."),
+        _record("a1", "u1", "assistant", "Noted."),
+        _record("u2", "a1", "user", "We decided that it is the betaqueue. Leave wharf.py alone."),
+        _record("a2", "u2", "assistant", [edit]),
+        _record("r2", "a2", "user", [result]),
+        _record("a3", "r2", "assistant", "The betaqueue stands in betafile.py."),
+    ]
+    then = [
+        _record("u3", "a1", "user", "It is the gammaqueue."),
+        _record("a4", "u3", "assistant", "The gammaqueue, then."),
+    ]
+    return [*first, *then] if went_back else first
+
+
+async def _shown(stage: Stage) -> dict[str, str]:
+    """What the next window is told: by a handoff, a checkpoint, a resume block, the prompt."""
+    told = {"window": str(stage.session.services.context.window.fold.lines)}
+    for each in ("/checkpoint save", "/handoff write"):
+        assert (await stage.run(each))[0].ok
+    for each in ("/handoff show", "/checkpoint show", "/checkpoint resume"):
+        told[each] = (await stage.run(each))[1]
+    await stage.say("What does the queue do?")
+    await stage.rest()
+    return told | {"prompt": str(stage.requests()[-1])}
+
+
+@pytest.mark.parametrize("went_on", [False, True])
+async def test_what_another_program_took_back_is_found_and_is_nowhere_in_what_one_goes_on_with(
+    went_on: bool, home: Path, tmp_path: Path
+) -> None:
+    key, model = SessionKey.parse("claude-code-s1"), script(tmp_path, {"text": "Fine."}, loop=True)
+    path = tmp_path / "s1.jsonl"
+    assert run_verb(["import", str(write_lines(path, _theirs(went_back=False)))]) == 0
+    if went_on:
+        async with on_stage(home, key=key, model=model) as stage:
+            for where, text in (await _shown(stage)).items():
+                assert "betaqueue" in text or where == "/checkpoint resume", where
+    for _ in range(2):
+        assert run_verb(["import", str(write_lines(path, _theirs(went_back=True)))]) == 0
+    async with on_stage(home, key=key, model=model) as stage:
+        if went_on:
+            for each in ("/handoff show", "/checkpoint resume"):
+                assert "went back before that since" in (await stage.run(each))[1]
+        for where, text in (await _shown(stage)).items():
+            assert not [word for word in _GONE if word in text], where
+            assert "gammaqueue" in text or where.startswith("/checkpoint"), where
+        await stage.say("What do you know of the betaqueue in betafile.py?")
+        assert "The betaqueue stands" not in str(stage.requests()[-1])
+        found = (await stage.run("/recall betaqueue"))[1]
+        assert "taken back there" in found
+        assert (await stage.run("/fork child"))[0].ok
+    async with on_stage(home, key=SessionKey.parse("child"), model=model) as stage:
+        await stage.say("Go on.")
+        assert "The betaqueue stands" not in str(stage.requests()[-1])
+        assert "gammaqueue" in str(stage.requests()[-1])
