@@ -435,10 +435,10 @@ class _Turn:
         )
         self._prepared = prepared
         self.tell(*_told(prepared.lines))
-        await breathe()
-        if context.reports:
+        if context.reports:  # before anybody else is let in, who may write
             report = build_report.report(context.window, self._target, tail=tail, call=self._calls)
             self.tell(events.ContextReported(report=context.with_panel(report)))
+        await breathe()
         if isinstance(prepared.plan.entry, PromptPlanned):
             self.tell(model_called(turn, prepared.plan.entry))
         asking = answer.ModelCall(

@@ -165,7 +165,8 @@ def report(
 
     `head` holds the instructions and tools of the next request, where they may not be recorded yet.
     """
-    live.catch_up()
+    if not call:  # what others wrote since a plan is no part of its request
+        live.catch_up()
     planned = live.call(target, tail)
     if head is not None and not call:
         return build(live.expecting(*head), planned, prices=target.prices)

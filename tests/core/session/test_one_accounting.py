@@ -10,6 +10,7 @@ import pytest
 
 from mindstone_tui.api import Home, context
 from mindstone_tui.core import events, numbers
+from mindstone_tui.core.entries.derived import JobEnded
 from mindstone_tui.core.events import ContextReport
 from mindstone_tui.tui import gauges
 from tests.core.session.stage import PATIENCE, Stage, calls, on_stage, script
@@ -221,3 +222,26 @@ async def test_what_left_is_listed_with_its_words_and_what_restoring_costs(
         await stage.until(events.ContextReported)
         again = stage.all(events.ContextReported)[-1].report
         assert again.gone == after.gone, "a session that is opened again lists the same"
+
+
+async def test_a_request_is_reported_as_it_was_planned_whatever_is_written_right_after(
+    home: Path, tmp_path: Path
+) -> None:
+    ended = JobEnded(job=1, command="make", ending="exited")
+    model = script(tmp_path, {"text": "One."}, {"text": "Two."})
+
+    async def note_after_plans() -> None:
+        while True:
+            window = stage.session.services.context.window
+            if window.fold.plan is not None and window.fold.head == window.fold.plan.seq:
+                window.record(ended)
+            await asyncio.sleep(0)
+
+    async with on_stage(home, model=model) as stage:
+        noting = asyncio.create_task(note_after_plans())
+        await stage.say("first")
+        await stage.say("second")  # what is reported of both is compared when the stage closes
+        noting.cancel()
+        kinds = [line.kind for line in stage.lines()]
+        follows = [kinds[at + 1] for at, kind in enumerate(kinds) if kind == "prompt_planned"]
+        assert follows == ["job_ended"] * 2
