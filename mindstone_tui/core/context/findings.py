@@ -8,27 +8,38 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import PurePath
+from functools import cache
+from pathlib import Path, PurePath
 from typing import Final
 
 from mindstone_tui.core import bounded_json
-from mindstone_tui.core.context.extract import is_error
 from mindstone_tui.core.context.messages import Count, one_line
 from mindstone_tui.core.entries import Line, conversation
-from mindstone_tui.core.language.lists import pattern_beside
+from mindstone_tui.core.language.lists import lists_in, pattern_beside
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import plural
 
+_LF: Final = "\n"
 _READ: Final = 40_000
 """Characters at each end of a result that are looked at."""
 _MOST_NAMES: Final = 12
+_SHORT: Final = 1_000
+"""Characters of an output that may have room whole."""
 _LINE: Final = 160
 _LONGEST_LINE: Final = 1_000
 """Characters of a line that report something; a longer one is data."""
+_WRONG: Final = 4.0
+"""What a line is worth that says what went wrong,"""
+_SUM: Final = 3.0
+"""one that sums up,"""
+_ODD: Final = 2.0
+"""and one that looks like no other."""
+_MISSES: Final = 6
+"""Lines for which there is no room until no other is tried."""
 _MOST_KEPT: Final = 2_000
 """Placeholders that are kept in mind."""
 
-_HIT: Final = pattern_of(r"([^\s:][^:\n]{0,200}):(\d{1,7}):")
+_HIT: Final = pattern_of(r"([^\s:\d][^\s:]{0,200}):(\d{1,7}):")
 _ENDED: Final = pattern_beside(__file__, "ended", re.IGNORECASE)
 _DEFINED: Final = pattern_beside(__file__, "defined", re.MULTILINE)
 _COMMIT: Final = pattern_of(r"commit [0-9a-f]{7,64}\b")
@@ -36,45 +47,51 @@ _DIFFED: Final = pattern_of(r"diff --git a/.* b/(.+)|\+\+\+ (?!b/|/dev/null)(\S+
 _CHANGED: Final = pattern_of(r"\s+(modified|deleted|new file|renamed|both modified):\s+(.+)")
 _TOTAL: Final = pattern_beside(__file__, "total")
 _FAILING: Final = pattern_beside(__file__, "failing")
-_CODE: Final = pattern_of(r"\b[A-Z]{1,4}\d{3,4}\b")
 _PLACED: Final = pattern_of(r"[^\s:]+:\d+")
-_COMPLAINT: Final = pattern_beside(__file__, "complaint")
 _LEVEL: Final = pattern_beside(__file__, "level", re.IGNORECASE)
-_WRONG: Final = frozenset({"ERROR", "CRITICAL", "FATAL"})
+_SEVERE: Final = frozenset({"ERROR", "CRITICAL", "FATAL"})
 _LISTED: Final = pattern_beside(__file__, "listed")
 _MOST_SAID: Final = 5
+_WORD: Final = pattern_of(r"[a-z]+(?:'t)?")
+_CODE: Final = pattern_of(r"[A-Z]{1,4}\d{3,4}\b")
+_ASIDE: Final = pattern_beside(__file__, "aside", re.IGNORECASE)
+_RULE: Final = pattern_of(r"[-.=*#~_!<>|+]{3,}|^==\d+==")
+"""What is only drawn."""
+_NUMBERS: Final = pattern_of(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
 _RAISED: Final = pattern_of(r"\b\w{0,60}(?:Error|Exception)\b: ?\S")
 
 
 def finding_of(result: conversation.ToolReturned, room: int, count: Count) -> str:
     """What came of a call, in at most so many tokens: what a reader needs to go on."""
-    text = result.text
+    text, how = result.text, list[str]()
     if len(text) > 2 * _READ:
-        text = f"{text[:_READ]}\n{text[-_READ:]}"
+        start, end = text[:_READ], text[-_READ:]
+        text = f"{start.rpartition(_LF)[0] or start}\n{end.partition(_LF)[2] or end}"
+        how.append(f"of {result.text.count(_LF) + 1:,} lines")
     lines = [line for line in text.splitlines() if line.strip()]
     ended = _ENDED.search(lines[-1][-_LINE:]) if lines else None
     body = lines[:-1] if ended else lines
-    failed = ended is not None and ended[2] != "0"
-    for recognise in _SHAPES:
-        if said := recognise(body):
-            return one_line(
-                "; ".join([*said, *([ended[1]] if ended and failed else [])]), room, count
-            )
+    how += [ended[1]] if ended and ended[2] != "0" else []
     if hits := _hits(body):
         return _listed(f"{_counted(len(body), hits)}:", hits, room, count)
-    if ended:
-        wrong = _error(body) if failed else ""
-        parts = [wrong, ended[1], *(f"last line: {line}" for line in body[-1:] if line != wrong)]
-        return one_line("; ".join(_bounded(part) for part in parts if part), room, count)
-    if len(names := _names(text)) > 1 and result.status == "ok":
+    if ended and len(text) < _SHORT and not _shape(body):
+        whole = "; ".join([*map(_bare, body), *how])
+        if count(whole) <= room:
+            return whole
+    for recognise in _SHAPES:
+        if said := recognise(body):
+            return one_line("; ".join([*said, *how]), room, count)
+    if not ended and result.status == "ok" and len(names := _names(text)) > 1:
         return _listed("defines", names, room, count)
-    return one_line(_bounded(_error(lines)) or result.finding or text[:_READ], room, count)
+    if result.finding and all(_worth(line) < _WRONG for line in body):
+        return one_line(result.finding, room, count)
+    return _telling(body, how, room, count)
 
 
 def _commits(lines: Sequence[str]) -> list[str]:
     """A history: how many commits, and the newest."""
     found = [at for at, line in enumerate(lines) if _COMMIT.match(line)]
-    if not found or found[0]:
+    if len(found) < 2 or found[0]:
         return []
     subject = next((line.strip() for line in lines[found[0] :] if line.startswith("    ")), "")
     return [plural(len(found), "commit"), f"newest: {_bounded(subject)}"]
@@ -108,21 +125,14 @@ def _status(lines: Sequence[str]) -> list[str]:
 
 
 def _checked(lines: Sequence[str]) -> list[str]:
-    """A test run, a linter or a compiler: what failed, where first, which rules, and totals."""
+    """A test run: what failed, the first error, and totals."""
     lines = [line[:_LONGEST_LINE] for line in lines]
-    totals = [bare for line in lines if _TOTAL.search(bare := line.strip(" =-#*"))]
     failing = dict.fromkeys(found[1] for line in lines if (found := _FAILING.match(line)))
-    wrong = [line for line in lines if _COMPLAINT.search(line)]
-    wrong.sort(key=lambda line: "error" not in line)
-    if failing:
-        return [f"failed: {_some(failing)}", *totals[-4:]]
-    if not wrong or not (totals or _PLACED.match(wrong[0]) or wrong[0].startswith("error")):
+    if not failing:
         return []
-    codes = Counter(found[0] for line in wrong if (found := _CODE.search(line)))
-    told = [f"{code} ×{number}" for code, number in codes.most_common()]
-    place = next((line.strip(" ->") for line in lines if _PLACED.match(line.strip(" ->"))), "")
-    said = [wrong[0], *([place] if place and place not in wrong[0] else [])]
-    return [*map(_bounded, said), *([_some(told)] if told else []), *totals[-4:]]
+    totals = [bare for line in lines if _TOTAL.search(bare := line.strip(" =-#*"))]
+    raised = [_bare(line) for line in lines if _RAISED.search(line)]
+    return [f"failed: {_some(failing)}", *raised[:1], *totals[-4:]]
 
 
 def _shape(lines: Sequence[str]) -> list[str]:
@@ -158,7 +168,7 @@ def _log(lines: Sequence[str]) -> list[str]:
     levels = [found[0].upper() if (found := _LEVEL.search(line[:80])) else "" for line in lines]
     if len(lines) < 8 or sum(map(bool, levels)) * 2 < len(lines):
         return []
-    wrong = [line for line, level in zip(lines, levels, strict=True) if level in _WRONG]
+    wrong = [line for line, level in zip(lines, levels, strict=True) if level in _SEVERE]
     warned = sum(level.startswith("WARN") for level in levels)
     told = [f"{len(lines):,} lines, {plural(len(wrong), 'error')}, {plural(warned, 'warning')}"]
     told += [f"first: {_bounded(line)}" for line in wrong[:1]]
@@ -240,7 +250,7 @@ def _bounded(text: str) -> str:
 def _hits(lines: Sequence[str]) -> list[str]:
     """Places that a search names, if most lines are hits."""
     found = [hit for line in lines if (hit := _HIT.match(line))]
-    if len(found) * 2 <= len(lines):
+    if len(found) * 2 <= len(lines) or any(map(_TOTAL.search, lines[-3:])):
         return []
     places: dict[str, list[str]] = {}
     for hit in found:
@@ -253,10 +263,69 @@ def _counted(hits: int, places: Sequence[str]) -> str:
     return f"{hits:,} hit{'' if hits == 1 else 's'}{files}"
 
 
-def _error(lines: Sequence[str]) -> str:
-    """The line that says what went wrong; what was raised says more than that something was."""
-    wrong = [line for line in lines if is_error(line[:_LONGEST_LINE])]
-    return next(iter([line for line in wrong if _RAISED.search(line)] or wrong), "")
+def _telling(lines: Sequence[str], how: Sequence[str], room: int, count: Count) -> str:
+    """The lines that say most of what came of it, in their order: as many as there is room for."""
+    bare = list(filter(None, map(_bare, lines)))
+    chosen: list[int] = []
+    said, misses = "", 0
+    for at in _ranked(bare):
+        more = sorted([*chosen, at])
+        size = [f"{len(lines):,} lines"] if len(lines) > 2 * len(more) else []
+        longer = "; ".join([*size, *(bare[one] for one in more), *how])
+        if count(longer) <= room:
+            chosen, said = more, longer
+        elif (misses := misses + 1) > _MISSES:
+            break
+    return said or one_line("; ".join([*bare[:1], *how]), room, count)
+
+
+def _ranked(lines: Sequence[str]) -> list[int]:
+    """Which lines tell most, best first; of those that look alike the first stands for all.
+
+    What went wrong and where counts most, then sums, then what looks like nothing else in an output
+    whose lines look alike, then the beginning and the end.
+    """
+    looks = [_NUMBERS.sub("0", line) for line in lines]
+    alike = Counter(looks)
+    uniform = 2 * sum(number for number in alike.values() if number > 2) > len(looks)
+    by_look = {
+        look: _worth(line) for look, line in {**dict(zip(looks, lines, strict=True))}.items()
+    }
+    worth = [by_look[look] for look in looks]
+    wrong = next((at for at, value in enumerate(worth) if value >= _WRONG), len(lines))
+    for at in range(wrong, len(lines)):
+        if worth[at] >= 0 and _PLACED.search(lines[at]):
+            worth[at] += _WRONG
+            break
+    for at, look in enumerate(looks):
+        worth[at] += _ODD * (uniform and alike[look] == 1 and worth[at] >= 0)
+        worth[at] += at in (0, len(lines) - 1)
+    first = {look: at for at, look in reversed([*enumerate(looks)])}
+    return sorted(first.values(), key=lambda at: (-worth[at], at))
+
+
+def _bare(line: str) -> str:
+    """What a line says, without what is only drawn."""
+    return _bounded(_RULE.sub(" ", line[:_LONGEST_LINE]))
+
+
+def _worth(line: str) -> float:
+    """How much a line tells by itself."""
+    if _ASIDE.search(line):
+        return -1.0
+    words, phrases = _trouble()
+    low = line.lower()
+    told = not words.isdisjoint(_WORD.findall(low)) or any(phrase in low for phrase in phrases)
+    raised = bool(_RAISED.search(line))
+    wrong = _WRONG if told or raised or _CODE.match(line) else 0.0
+    return wrong + raised + _SUM * bool(_TOTAL.search(line))
+
+
+@cache
+def _trouble() -> tuple[frozenset[str], Sequence[str]]:
+    """Words, and phrases, with which programs say that something went wrong."""
+    lists = lists_in(Path(__file__).with_suffix(".txt"))
+    return frozenset(lists["went wrong"]), lists["went wrong, in phrases"]
 
 
 def _names(text: str) -> list[str]:
