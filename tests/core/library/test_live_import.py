@@ -16,6 +16,7 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import AttachSettings
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.standings import Standings
+from mindstone_tui.core.entries.store import FileChange, FilesRestored
 from mindstone_tui.core.errors import MindstoneError, NotASession
 from mindstone_tui.core.interchange.attach import forget, plan_attach, remember
 from mindstone_tui.core.interchange.attach_targets import AttachCommand, target_of
@@ -30,6 +31,7 @@ from mindstone_tui.core.library.watch import (
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.text import as_data
 from mindstone_tui.core.transcript import History, verify
+from tests.builders import say, transcript_in
 
 SETTINGS = Settings(attach=AttachSettings(settle=1.0, idle=60.0))
 
@@ -164,6 +166,30 @@ def test_what_the_program_went_back_before_while_it_is_followed_is_told_so(
     assert len(lines_of(home)) == before
     live.close()
     assert len(taken_back()) == 1
+
+
+def test_files_that_are_put_back_while_a_session_is_followed_are_told_so(tmp_path: Path) -> None:
+    home, theirs = home_in(tmp_path), transcript_in(tmp_path / "theirs")
+    say(theirs, "Write app.py", "Done.")
+    live = LiveImports(home, SETTINGS, {}).of(theirs.places.transcript)
+    live.catch_up(settled=True)
+    theirs.append(
+        FilesRestored(
+            direction="undo",
+            turns=(1,),
+            total=1,
+            changes=(FileChange(path="app.py"),),
+            root="/p",
+            manifest="0" * 64,
+            token="t",
+        ),
+        turn=1,
+    )
+    for _ in range(2):
+        live.catch_up(settled=True)
+        (act,) = [line for line in lines_of(home) if line.kind == "files_restored"]
+        assert Standings(lines_of(home)).undone.of_turn(1) == act.seq
+    theirs.close()
 
 
 def test_a_prompt_and_a_finished_call_are_there_while_the_exchange_is_open(tmp_path: Path) -> None:
