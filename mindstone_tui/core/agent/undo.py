@@ -503,4 +503,5 @@ def _put_back_in_words(entry: FilesRestored) -> str:
     names += ["…"] if entry.total > len(names) else []
     did = "took back" if entry.direction == "undo" else "did again"
     what = f"what {narrate_entry.turn_names(entry.turns)} had done to files"
-    return f"The person {did} {what}. Files changed by that: {', '.join(names) or 'none'}."
+    left = f" Left as they were: {', '.join(entry.left_paths[:_MOST_NAMED])}." if entry.left else ""
+    return f"The person {did} {what}. Files changed by that: {', '.join(names) or 'none'}.{left}"

@@ -240,7 +240,7 @@ class Undone:
     def __init__(self) -> None:
         self._by: dict[int, int] = {}
         self._left: dict[int, tuple[str, ...]] = {}
-        """By the line that took back: files that were left as they were."""
+        """By the line that took back: files that were left as they were, or done again since."""
 
     def take(self, line: Line) -> None:
         """Take in the next line."""
@@ -248,9 +248,13 @@ class Undone:
             case FilesRestored(direction="undo", turns=turns) as act if act.did_anything:
                 self._by |= dict.fromkeys(turns, line.seq)
                 self._left[line.seq] = act.left_paths
-            case FilesRestored(direction="redo", turns=turns):
+            case FilesRestored(direction="redo", turns=turns) as act if act.whole_turns:
                 for turn in turns:
                     self._by.pop(turn, None)
+            case FilesRestored(direction="redo", turns=turns, changes=changes):
+                for by in {self._by[turn] for turn in turns if turn in self._by}:
+                    again = (*self._left[by], *(one.path for one in changes))
+                    self._left[by] = tuple(dict.fromkeys(again))
 
     def of(self, line: Line) -> int | None:
         """The line that took back what was done where this one tells of it; None while it holds."""

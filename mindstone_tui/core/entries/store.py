@@ -60,6 +60,11 @@ class ChangesTakenBack(ByHand, kw_only=True):
         """Whether any file is as was wanted; else all of them stayed as they were."""
         return bool(self.total or not self.left)
 
+    @property
+    def whole_turns(self) -> bool:
+        """Whether turns stand otherwise by it, and not only some of their files."""
+        return self.did_anything if self.direction == "undo" else not self.left
+
 
 class FilesRestored(TextEntry, ChangesTakenBack, kw_only=True):
     """A person took back what turns had done to files, or did it again."""

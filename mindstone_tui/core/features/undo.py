@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,14 +16,17 @@ from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.events import AskedScope, CommandPrinted, ToolAsked
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate_entry import turn_names
+from mindstone_tui.core.library.file_states import FilesOfSession
+from mindstone_tui.core.library.lineage import ancestors
 from mindstone_tui.core.library.open_questions import check_was_there
 from mindstone_tui.core.paths import from_home
 from mindstone_tui.core.session.features import Feature, Happening, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, fresh_nonce, one_line, plural
 from mindstone_tui.core.tools.verdicts import judge
-from mindstone_tui.core.transcript.reader import rewinds_of
+from mindstone_tui.core.transcript.reader import rewinds_of, standings_of
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, described, diff_of, summary
+from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.restore import Outlook
 from mindstone_tui.core.undo.scan import Node
 from mindstone_tui.core.undo.steps import Direction, FileSteps, wanted
@@ -94,16 +97,13 @@ class UndoFeature(Feature):
         number = re.fullmatch(r"(?:turn\s*)?(\d+)|", argument)
         if number is None:
             raise WrongUse(f"`{argument}` is not a turn.")
-        keeper = self.context.files
-        steps = await asyncio.to_thread(keeper.steps)
-        touched = [step.turn for step in steps.steps if step.restored is None]
-        turn = int(number[1]) if number[1] else max(touched, default=0)
-        sets = steps.of_turns([turn])
-        if not sets:
-            known = f"These did: {turn_names(touched)}." if touched else "No turn did so far."
-            raise UndoError(f"Turn {turn} changed no files that are kept. {known}")
-        text = await asyncio.to_thread(_diff, keeper, sets)
-        undone = "" if turn in steps.applied else f" (taken back since{steps.all_but(turn)})"
+        turn, sets, store = await asyncio.to_thread(_changes_of, self.session, number[1])
+        text = await asyncio.to_thread(_diff, store, sets)
+        with self.context.transcript.history() as history:
+            known = standings_of(history).undone
+        left = known.left_by(by := known.of_turn(turn))
+        all_but = f", all but {', '.join(left)}" if left else ""
+        undone = "" if by is None else f" (taken back since{all_but})"
         heading = f"Turn {turn}{undone}: {summary([c for each in sets for c in each.changes])}."
         if unsure := sorted(exact(path) for each in sets for path in each.unsure):
             heading += f" {_NOBODY_KNOWS.capitalize()}: {', '.join(unsure[:_MOST_SHOWN])}."
@@ -132,6 +132,31 @@ class UndoFeature(Feature):
 
         text = f"{place}\n{await asyncio.to_thread(told)}"
         yield CommandPrinted(text=self.context.redactor.redact(text).text)
+
+
+def _stories(session: SessionServices) -> Iterator[tuple[FileSteps, ObjectStore, str]]:
+    """What turns did to files here, then in what this session was forked from, as far as that is
+    its past; of which session it is, for who names its lines."""
+    yield session.context.files.steps(), session.context.files.store, ""
+    for past in ancestors(session.home, session.places):
+        kept = FilesOfSession(past.places, past.at)
+        yield kept.story, kept.store, f" of {past.places.key}"
+
+
+def _changes_of(
+    session: SessionServices, named: str | None
+) -> tuple[int, list[ChangeSet], ObjectStore]:
+    """What a turn did to files, or the last that changed any; raises `UndoError`."""
+    touched: set[int] = set()
+    for story, store, _ in _stories(session):
+        turns = {step.turn for step in story.steps if step.restored is None}
+        turn = int(named) if named else max(turns, default=0)
+        if sets := story.of_turns([turn]):
+            return turn, sets, store
+        touched |= turns
+    known = f"These did: {turn_names(sorted(touched))}." if touched else "No turn did so far."
+    what = f"Turn {named} changed no files that are kept. " if named else ""
+    raise UndoError(f"{what}{known}")
 
 
 def check_nothing_since(context: TurnContext, kinds: Sequence[str], turn: int) -> None:
@@ -365,12 +390,12 @@ def _lines(text: str) -> list[str]:
     return [f"   {line}" for line in (*found[:_SHOWN], *cut)]
 
 
-def _diff(keeper: FileKeeper, sets: Sequence[ChangeSet]) -> str:
+def _diff(store: ObjectStore, sets: Sequence[ChangeSet]) -> str:
     pieces: list[str] = []
     size = 0
     every = [change for each in sets for change in each.changes]
     for number, change in enumerate(every):
-        piece = diff_of(change, keeper.store)
+        piece = diff_of(change, store)
         size += len(piece)
         if size > _LONGEST_DIFF:
             rest = len(every) - number
@@ -383,23 +408,25 @@ def _diff(keeper: FileKeeper, sets: Sequence[ChangeSet]) -> str:
 def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
     """Which turn and call made a file what it is; None when no turn has to do with that path."""
     keeper = services.context.files
-    steps = keeper.steps()
     root, path = _meant(keeper, argument)
-    step = steps.why(root, path)
-    if step is None:
+    stories = ((each[0].why(root, path), each) for each in _stories(services))
+    step, (steps, _, of) = next((one for one in stories if one[0]), (None, (None, None, "")))
+    if step is None or steps is None:
         return None
     change = next(each for each in step.changes if each.path == path)
     since = "" if keeper.now(root, path) == change.after else " Somebody else changed it since."
     did = described(change).rpartition(": ")[2]
     origin = steps.made(root, path, change.after) if step.restored else step
-    first = f"{did} by {step.by} in turn {step.turn} (line {step.seq})"
+    first = f"{did} by {step.by} in turn {step.turn} (line {step.seq}{of})"
     if step.unsure:
-        first = f"{did} by a call that was cut short ({step.by}, turn {step.turn}, line {step.seq})"
+        first = (
+            f"{did} by a call that was cut short ({step.by}, turn {step.turn}, line {step.seq}{of})"
+        )
         first += " or since, nobody knows"
     if step.restored:
         left = f"{origin.by} in turn {origin.turn} left it" if origin else "it was before"
         left = f"it was found: {_NOBODY_KNOWS}" if origin and origin.unsure else left
-        first = f"put back by {step.by} (line {step.seq}), as {left}"
+        first = f"put back by {step.by} (line {step.seq}{of}), as {left}"
     asked = _asked_in(services, origin.turn) if origin and not origin.unsure else ""
     because = f" You asked: “{asked}”" if asked else ""
     rewinds = rewinds_of(services.context.window.history)

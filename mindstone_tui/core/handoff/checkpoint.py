@@ -398,10 +398,10 @@ class _Work:
                     text=f"{about}: {action.error}", seq=action.seq, turn=action.turn, kind=about
                 )
         for line in lines:
-            if isinstance(act := line.entry, FilesRestored) and line.seq > self._since:
+            act = line.entry if line.seq > self._since else None
+            if isinstance(act, FilesRestored) and act.whole_turns:
                 by = line.seq if act.direction == "undo" else 0
-                gone = {one for one in commands if one.turn in act.turns}
-                commands = [replace(one, undone=by) if one in gone else one for one in commands]
+                commands = [replace(c, undone=by) if c.turn in act.turns else c for c in commands]
         left = tuple(errors.values())[-ERRORS:]
         self._state = replace(state, commands=tuple(commands[-COMMANDS:]), errors=left)
 

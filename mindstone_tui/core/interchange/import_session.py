@@ -178,26 +178,11 @@ def import_records(
         progress(tally.records, writer.added)
     black = writer.blackened
     described = described_by(tally.description, format, transcript.places.key.agent, path, trust)
-    said_of = _lines_of(transcript, tally.taken_back | tally.judged.keys())
-    back = tuple(line.seq for line, it in said_of if it in tally.taken_back)
-    judged = {line.seq: tally.judged[it] for line, it in said_of if it in tally.judged}
-    where = text.one_line(str(path), 4_096)
-    news |= (back, judged) != writer.known.said_of.get(where, ((), {}))
+    taken = _taken(transcript, writer, tally, path, format)
+    news |= _is_news(taken, writer.known)
     if writer.added or writer.taken_before or news:
         _describe(transcript, writer, described)
-        transcript.append(
-            Imported(
-                path=where,
-                format=format,
-                sha256=digest,
-                added=writer.added + writer.taken_before,
-                already_there=max(writer.already_there - writer.taken_before, 0),
-                skipped=_kept(tally),
-                redacted=sum(black.values()),
-                taken_back=back,
-                judged=judged,
-            )
-        )
+        transcript.append(msgspec.structs.replace(taken, sha256=digest))
     elif writer.already_there:
         _describe(transcript, writer, described)
     return msgspec.structs.replace(
@@ -230,11 +215,15 @@ def import_so_far(
     clean: Clean = str,
     settled: bool = True,
     describe: Callable[[Description], SessionDescribed] | None = None,
+    source: tuple[Path, str] | None = None,
+    whole: bool = True,
 ) -> int:
     """Take over what is new of a file that is still being written; how many messages that was.
 
     The exchange at its end stays open, and so do calls that have no result yet. `before` is what
-    the transcript had, and is brought up to date. With `describe`, what the records say of the
+    the transcript had, and is brought up to date. What was taken back or put back there since is
+    written down as of the `source`, a file and its format; no less than was known of it, unless
+    these are the records of the `whole` file. With `describe`, what the records say of the
     conversation as a whole is written down, too: only right for a file from its beginning.
     """
     tally = _Tally()
@@ -246,8 +235,47 @@ def import_so_far(
     writer.pause()
     if describe is not None and (writer.added or writer.already_there):
         _describe(transcript, writer, describe(tally.description))
+    _put_back(transcript, writer, tally.put_back)
+    told = (frozenset(tally.taken_back), dict(tally.judged))
+    if source is not None and told != before.told:
+        taken = _taken(transcript, writer, tally, *source, known=None if whole else before)
+        if _is_news(taken, before):
+            transcript.append(msgspec.structs.replace(taken, sha256=file_digest(source[0])))
+    before.told = told
     before.learn(transcript)
     return writer.added
+
+
+def _taken(
+    transcript: Transcript,
+    writer: Writer,
+    tally: _Tally,
+    path: Path,
+    format: str,  # noqa: A002 (the option's own name)
+    known: ImportedBefore | None = None,
+) -> Imported:
+    """What was taken over of a file, and what it says by now of what it had said; and no less than
+    was known."""
+    where = text.one_line(str(path), 4_096)
+    back, judged = known.said_of.get(where, ((), {})) if known else ((), {})
+    said_of = _lines_of(transcript, tally.taken_back | tally.judged.keys())
+    gone = {line.seq for line, it in said_of if it in tally.taken_back}
+    return Imported(
+        path=where,
+        format=format,
+        sha256="",
+        added=writer.added + writer.taken_before,
+        already_there=max(writer.already_there - writer.taken_before, 0),
+        skipped=_kept(tally),
+        redacted=sum(writer.blackened.values()),
+        taken_back=tuple(sorted({*back, *gone})),
+        judged=judged | {line.seq: tally.judged[it] for line, it in said_of if it in tally.judged},
+    )
+
+
+def _is_news(taken: Imported, before: ImportedBefore) -> bool:
+    """Whether a file says otherwise than before how its messages stand."""
+    return (taken.taken_back, taken.judged) != before.said_of.get(taken.path, ((), {}))
 
 
 def described_by(

@@ -274,6 +274,8 @@ class ImportedBefore:
         """Messages after the newest entry that says an import is complete."""
         self.said_of: dict[str, tuple[tuple[int, ...], dict[int, str]]] = {}
         """What the newest import of each file said was taken back, or does not simply hold."""
+        self.told: tuple[frozenset[str], dict[str, str]] = (frozenset(), {})
+        """What a file that is followed said of messages at the last look, by their ids."""
         self.put_back: set[tuple[str, str]] = set()
         """Acts that took back or did again what was done to files, each in its folder."""
         self._asked: set[int] = set()

@@ -27,16 +27,17 @@ class FileAt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilesOfSession:
-    """What a session's turns did to files; nothing is changed by looking."""
+    """What a session's turns did to files, up to a line; nothing is changed by looking."""
 
-    def __init__(self, places: paths.SessionPlaces) -> None:
-        self._store = objects.ObjectStore(places.files, limit=_NO_LIMIT)
-        self._store.refresh()
+    def __init__(self, places: paths.SessionPlaces, through: int = _EVERYTHING) -> None:
+        self.store = objects.ObjectStore(places.files, limit=_NO_LIMIT)
+        self.store.refresh()
         with transcript.History(places) as history:
             kept = history.newest(steps.KINDS, _EVERYTHING)
-            lines = [line for line in kept if not line.parent]  # a fork keeps no files
+            # A fork keeps no files.
+            lines = [line for line in kept if not line.parent and line.seq <= through]
             self.last_turn = max((line.turn for line in lines), default=0)
-        self._steps: steps.FileSteps = steps.read_steps(reversed(lines), self._store)
+        self.story: steps.FileSteps = steps.read_steps(reversed(lines), self.store)
 
     def at(self, turn: int) -> list[FileAt]:
         """Every path that was ever touched, as it stood when a turn had ended."""
@@ -48,7 +49,7 @@ class FilesOfSession:
                 mode=node.mode if node else 0,
                 sha256=node.digest if node and node.kind in ("file", "link") else "",
             )
-            for (root, path), node in sorted(self._steps.at(turn).items())
+            for (root, path), node in sorted(self.story.at(turn).items())
         ]
 
     def content(self, turn: int, path: str) -> bytes:
@@ -58,20 +59,20 @@ class FilesOfSession:
         if (node := self._node(turn, path)) is None or node.kind not in ("file", "link"):
             what = "was not there" if node is None else f"was a {node.kind}"
             raise errors.UndoError(f"{text.exact(path)} {what} after turn {turn}.")
-        return self._store.get(node.digest)
+        return self.store.get(node.digest)
 
     def _by_hash(self, start: str) -> bytes:
-        found = self._store.beginning_with(start) if len(start) >= _SHORTEST_HASH else []
+        found = self.store.beginning_with(start) if len(start) >= _SHORTEST_HASH else []
         if len(found) != 1:
             how = "Nothing" if not found else "More than one content"
             raise errors.UndoError(
                 f"{how} that this session keeps has the hash {text.exact(start)}.",
                 f"Write at least {_SHORTEST_HASH} of its digits; `/undo` and `--json` show them.",
             )
-        return self._store.get(found[0])
+        return self.store.get(found[0])
 
     def _node(self, turn: int, path: str) -> scan.Node | None:
-        states = self._steps.at(turn)
+        states = self.story.at(turn)
         meant = [key for key in states if path in (key[1], f"{key[0]}/{key[1]}")]
         if not meant:
             raise errors.UndoError(
@@ -87,7 +88,7 @@ class FilesOfSession:
         disk.ensure_folder(folder)
         changes = [
             PathChange(path, None, node)
-            for (_, path), node in sorted(self._steps.at(turn).items())
+            for (_, path), node in sorted(self.story.at(turn).items())
             if node is not None and node.kind != "unkept"
         ]
-        return len(changes), restore.apply(folder, changes, self._store)
+        return len(changes), restore.apply(folder, changes, self.store)

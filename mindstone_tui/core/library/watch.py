@@ -217,6 +217,7 @@ class LiveImport(msgspec.Struct, eq=False):
             with contextlib.closing(transcript):
                 # Until it is on disk, what is learned on the way counts for nothing.
                 before, self._before = self._before, None
+                known = transcript.head.seq
                 if before is None or before.learned > transcript.head.seq:
                     before = ImportedBefore(transcript)
                 else:
@@ -236,13 +237,16 @@ class LiveImport(msgspec.Struct, eq=False):
                     )
                     if whole and not self._described
                     else None,
+                    source=(self.file, reader.name),
+                    whole=whole,
                 )
+                grew = transcript.head.seq > known
                 self._before = before
         finally:
             lease.give_back()
         self.key = key
-        if added:
-            self._described = self._described or whole
+        self._described = self._described or (whole and added > 0)
+        if grew:
             self._make_findable()
         return added
 

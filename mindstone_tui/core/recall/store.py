@@ -254,7 +254,7 @@ class Tables:
         for table in ("passages", "acts"):
             match line.entry:
                 case FilesRestored(direction=direction, turns=turns) as act:
-                    if direction == "redo" or act.did_anything:
+                    if act.whole_turns or (direction == "redo" and table == "acts"):
                         but = _NOT_LEFT if table == "acts" else ""
                         self._database.execute(
                             f"update {table} set undone = :by where owner = :owner and seq < :line"

@@ -31,6 +31,8 @@ from mindstone_tui.core.transcript.history_store import (
 from mindstone_tui.core.transcript.reader import Head
 
 _AT: Final = "@"
+_FORKS_OWN: Final = ("statement_superseded", "imported")
+"""What names lines by their numbers, which are the same in the fork."""
 _SHOWN_OF_HASH: Final = 12
 
 
@@ -93,7 +95,7 @@ def _is_known(key: SessionKey, head: Head, holder: LineStore, other: LineStore) 
         read_object(next(store.read(each, head.seq, head.seq), b"")) or {}
         for store, each in ((holder, key), (other, base))
     )
-    return bool(original) and newest.get("parent") == original.get("id")
+    return bool(original) and newest.get("id") == original.get("id")
 
 
 def _last_common(key: SessionKey, last: int, here: LineStore, there: LineStore) -> Head:
@@ -116,8 +118,11 @@ def _fork(key: SessionKey, common: Head, source: LineStore, target: LineStore) -
     fork = SessionKey(key.agent, f"{key.main}{_AT}{hash_of(first)[:_SHOWN_OF_HASH]}")
     known, kept = source.find(key), target.find(fork)
     standing, head = (target.read(fork), kept.head) if kept else (iter(()), NOTHING)
+    header = read_object(next(target.read(fork, 0, 0), b"")) if kept else None
+    earlier = header is not None and bool(header.get("parent"))
     # No further than it said that it goes: a peer may send lines without end.
-    lines = _as_fork(source.read(key, 0, known.head.seq if known else 0), key, fork, common)
+    every = source.read(key, 0, known.head.seq if known else 0)
+    lines = _as_fork(every, key, fork, common, earlier=earlier)
     last = NOTHING
     for stands, (raw, copied) in zip(standing, lines, strict=False):
         if stands != copied:  # somebody went on in the fork, which is theirs now
@@ -133,14 +138,22 @@ def _fork(key: SessionKey, common: Head, source: LineStore, target: LineStore) -
 
 
 def _as_fork(
-    lines: Iterator[bytes], key: SessionKey, fork: SessionKey, common: Head
+    lines: Iterator[bytes], key: SessionKey, fork: SessionKey, common: Head, *, earlier: bool
 ) -> Iterator[tuple[bytes, bytes]]:
-    """A session's lines, each as it is and under another name: chained anew, naming what it was."""
+    """A session's lines, each as it is and under another name: chained anew.
+
+    What both sides have names the line that it is a copy of. What follows was said in the fork, as
+    far as anybody can tell who has both: it counts there, and nowhere else. A fork that an earlier
+    version began, which told of neither, goes on as it did.
+    """
     before, head = "", NOTHING
     for raw in lines:
         head = stores.follows(raw, head, key)
         line: dict[str, Any] = msgspec.json.decode(raw)
-        line |= {"session": str(fork), "prev": before or line["prev"], "parent": line["id"]}
+        line |= {"session": str(fork), "prev": before or line["prev"]}
+        is_copy = 0 < line["seq"] <= common.seq and line["kind"] not in _FORKS_OWN
+        if earlier or is_copy:
+            line["parent"] = line["id"]
         if not before:
             point = {"session": str(key), "seq": common.seq, "hash": common.hash}
             line |= {"main": fork.main, "forked_from": point if common != NOTHING else None}

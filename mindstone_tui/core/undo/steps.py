@@ -138,12 +138,6 @@ class FileSteps:
             ChangeSet(act.root, act.changes) for act in self._acts.get(turns, ()) if act.changes
         ]
 
-    def all_but(self, turn: int) -> str:
-        """In words, the files that were left as they were when a turn was taken back."""
-        acts = (act for turns, acts in self._acts.items() if turn in turns for act in acts)
-        left = [path for act in acts if act.restored for path in act.restored.left_paths]
-        return f", all but {', '.join(left)}" if left else ""
-
     def at(self, turn: int) -> dict[tuple[str, str], Node | None]:
         """Every path that was ever touched as it stood when a turn had ended."""
         states: dict[tuple[str, str], Node | None] = {}

@@ -609,6 +609,42 @@ async def test_a_file_that_an_undo_left_alone_is_not_told_as_taken_back(
     )
 
 
+async def test_a_file_that_a_redo_left_alone_stays_taken_back_by_name(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = workspace(tmp_path)
+    writes = calls(
+        *(("write", {"path": name, "content": f"{name}\n"}) for name in ("x.md", "y.md"))
+    )
+    says = script(tmp_path, writes, {"text": "Wrote the heron down."}, {"text": "So."}, loop=True)
+    async with on_stage(home, cwd=work, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("write both")
+        assert (await stage.run("/undo"))[0].ok
+        by = next(line.seq for line in stage.lines() if line.kind == "files_restored")
+        (work / "y.md").write_text("mine\n")
+        assert (await stage.run("/redo --rest"))[0].ok
+        await stage.run("/handoff write")
+        _, letter = await stage.run("/handoff show")
+        assert "- y.md (changed, turn 1, taken back" in letter
+        assert "- x.md (changed, turn 1;" in letter
+        marked = f"changes to files taken back by line {by}, all but x.md"
+        assert marked in letter
+        assert "(taken back since, all but x.md)" in (await stage.run("/diff turn 1"))[1]
+        await stage.say("well?")
+        told = str(stage.requests()[-1][-1]["content"])
+        assert "Files changed by that: x.md. Left as they were: y.md." in told
+    for name, undone in (("x.md", 0), ("y.md", by)):
+        capsys.readouterr()
+        assert run_verb(["about", name, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["exchanges"][0]["undone"] == undone, name
+    assert run_verb(["search", "heron", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hits"][0]["undone_by"] == by
+    assert run_verb(["export", "main", "-f", "md", "-o", str(tmp_path / "said.md")]) == 0
+    said = (tmp_path / "said.md").read_text()
+    assert "Some of what this turn did to files was taken back" in said
+
+
 async def test_the_model_hears_once_more_of_an_undo_whose_turn_it_sees_again(
     tmp_path: Path,
 ) -> None:

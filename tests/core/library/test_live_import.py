@@ -15,6 +15,8 @@ import pytest
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.config.settings import AttachSettings
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.standings import Standings
+from mindstone_tui.core.entries.store import FileChange, FilesRestored
 from mindstone_tui.core.errors import MindstoneError, NotASession
 from mindstone_tui.core.interchange.attach import forget, plan_attach, remember
 from mindstone_tui.core.interchange.attach_targets import AttachCommand, target_of
@@ -29,6 +31,7 @@ from mindstone_tui.core.library.watch import (
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.text import as_data
 from mindstone_tui.core.transcript import History, verify
+from tests.builders import say, transcript_in
 
 SETTINGS = Settings(attach=AttachSettings(settle=1.0, idle=60.0))
 
@@ -55,11 +58,15 @@ class ClaudeFile:
         }
         self.lines.append(json.dumps(record) + "\n")
 
-    def exchange(self, number: int, padding: str = "") -> None:
+    def exchange(self, number: int, padding: str = "", back_to: str = "") -> None:
         said = {"role": "assistant", "model": "opus"}
         use = {"type": "tool_use", "id": f"c{number}", "name": "Bash", "input": {"command": "ls"}}
         gave = {"type": "tool_result", "tool_use_id": f"c{number}", "content": f"out {number}"}
         self.add("user", role="user", content=f"question {number}{padding}")
+        if back_to:
+            asked = json.loads(self.lines[-1])
+            asked["parentUuid"] = json.loads(back_to)["uuid"]
+            self.lines[-1] = json.dumps(asked) + "\n"
         thought = [{"type": "thinking", "thinking": f"thought {number}"}]
         self.add("assistant", id=f"m{number}", content=thought, **said)
         text = [{"type": "text", "text": f"text {number}"}]
@@ -128,6 +135,61 @@ def test_however_often_it_is_looked_at_each_exchange_is_one_turn(
     assert said_in(home) == expected(3)
     kinds = Counter(line.kind for line in lines_of(home))
     assert (kinds["turn_started"], kinds["turn_ended"], kinds["imported"]) == (3, 3, 1)
+
+
+@pytest.mark.parametrize("size", [0, 400_000])
+def test_what_the_program_went_back_before_while_it_is_followed_is_told_so(
+    tmp_path: Path, size: int
+) -> None:
+    home, file = home_in(tmp_path), tmp_path / "s1.jsonl"
+    written = ClaudeFile()
+
+    def taken_back() -> list[str]:
+        live.catch_up(settled=True)
+        known, lines = Standings(lines_of(home)), lines_of(home)
+        gone = [line for line in lines if "taken back there" in str(known.of(line))]
+        assert {line.kind for line in gone} <= {
+            *("user_message", "assistant_message", "tool_called", "tool_returned")
+        }
+        return [getattr(line.entry, "text", "") for line in gone if line.kind == "user_message"]
+
+    live = LiveImports(home, SETTINGS, {}).of(file)
+    for number in range(5):
+        written.exchange(number, "x" * size)
+        file.write_text("".join(written.lines))
+        assert taken_back() == []
+    written.exchange(5, back_to=written.lines[-7])
+    file.write_text("".join(written.lines))
+    assert [text[:10] for text in taken_back()] == ["question 4"]
+    before = len(lines_of(home))
+    assert len(taken_back()) == 1
+    assert len(lines_of(home)) == before
+    live.close()
+    assert len(taken_back()) == 1
+
+
+def test_files_that_are_put_back_while_a_session_is_followed_are_told_so(tmp_path: Path) -> None:
+    home, theirs = home_in(tmp_path), transcript_in(tmp_path / "theirs")
+    say(theirs, "Write app.py", "Done.")
+    live = LiveImports(home, SETTINGS, {}).of(theirs.places.transcript)
+    live.catch_up(settled=True)
+    theirs.append(
+        FilesRestored(
+            direction="undo",
+            turns=(1,),
+            total=1,
+            changes=(FileChange(path="app.py"),),
+            root="/p",
+            manifest="0" * 64,
+            token="t",
+        ),
+        turn=1,
+    )
+    for _ in range(2):
+        live.catch_up(settled=True)
+        (act,) = [line for line in lines_of(home) if line.kind == "files_restored"]
+        assert Standings(lines_of(home)).undone.of_turn(1) == act.seq
+    theirs.close()
 
 
 def test_a_prompt_and_a_finished_call_are_there_while_the_exchange_is_open(tmp_path: Path) -> None:

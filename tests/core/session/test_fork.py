@@ -439,6 +439,15 @@ async def test_the_model_of_a_fork_hears_that_files_were_put_back(
         assert told == [True, False]
         ended, _ = await fork.run("/redo")
         assert not ended.ok, "a fork keeps no files of its parent"
+        for asked in ("/diff turn 1", "/diff"):
+            diff = (await fork.run(asked))[1]
+            assert diff.startswith("Turn 1 (taken back since): 1 file ")
+            assert "+x" in diff
+        put_back = "put back by /undo (line 16 of agent:default:main), as it was before"
+        assert put_back in (await fork.run("/why c.txt"))[1]
+        why = (await fork.run("/why d.txt"))[1]
+        assert "no turn after this fork of agent:default:main changed" in why
+        assert "These did: turn 1." in (await fork.run("/diff turn 2"))[1]
 
 
 async def test_what_the_parent_restores_later_is_no_past_of_the_fork(

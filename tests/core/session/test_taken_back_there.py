@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from mindstone_tui.cli.main import run as run_verb
-from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.config import Settings
+from mindstone_tui.core.library.watch import LiveImports
+from mindstone_tui.core.paths import Places, SessionKey
 from tests.core.interchange.helpers import write_lines
 from tests.core.session.stage import Stage, on_stage, script
 
@@ -42,20 +44,22 @@ def _theirs(*, went_back: bool) -> list[dict[str, Any]]:
 
 async def _shown(stage: Stage) -> dict[str, str]:
     """What the next window is told: by a handoff, a checkpoint, a resume block, the prompt."""
-    told = {"window": str(stage.session.services.context.window.fold.lines)}
+    told = {}
     for each in ("/checkpoint save", "/handoff write"):
         assert (await stage.run(each))[0].ok
     for each in ("/handoff show", "/checkpoint show", "/checkpoint resume"):
         told[each] = (await stage.run(each))[1]
     await stage.say("What does the queue do?")
     await stage.rest()
+    told["window"] = str(stage.session.services.context.window.fold.lines)
     return told | {"prompt": str(stage.requests()[-1])}
 
 
-@pytest.mark.parametrize("went_on", [False, True])
+@pytest.mark.parametrize("how", ["imported", "imported after going on", "followed"])
 async def test_what_another_program_took_back_is_found_and_is_nowhere_in_what_one_goes_on_with(
-    went_on: bool, home: Path, tmp_path: Path
+    how: str, home: Path, tmp_path: Path
 ) -> None:
+    went_on = how == "imported after going on"
     key, model = SessionKey.parse("claude-code-s1"), script(tmp_path, {"text": "Fine."}, loop=True)
     path = tmp_path / "s1.jsonl"
     assert run_verb(["import", str(write_lines(path, _theirs(went_back=False)))]) == 0
@@ -63,8 +67,14 @@ async def test_what_another_program_took_back_is_found_and_is_nowhere_in_what_on
         async with on_stage(home, key=key, model=model) as stage:
             for where, text in (await _shown(stage)).items():
                 assert "betaqueue" in text or where == "/checkpoint resume", where
+    write_lines(path, _theirs(went_back=True))
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    live = LiveImports(places, Settings(), {}).of(path)
     for _ in range(2):
-        assert run_verb(["import", str(write_lines(path, _theirs(went_back=True)))]) == 0
+        if how == "followed":
+            live.catch_up(settled=True)
+        else:
+            assert run_verb(["import", str(path)]) == 0
     async with on_stage(home, key=key, model=model) as stage:
         if went_on:
             for each in ("/handoff show", "/checkpoint resume"):

@@ -18,14 +18,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mindstone_tui.cli.main import run as run_verb
 from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.errors import HistoryAway
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.shared.sync import Synced, answer, remote_store, sync
 from mindstone_tui.core.transcript import History, Transcript, verify
 from mindstone_tui.core.transcript.history_store import FileStore, LineStore
+from mindstone_tui.core.transcript.reader import copies_in
 from tests.builders import say
 from tests.cli.program import ROOT
 
@@ -132,6 +135,35 @@ def test_what_grew_on_both_sides_is_a_fork_that_goes_on_by_hash_and_is_told(
     with History(a.places.session(SessionKey.parse(told.here))) as history:
         opened = history.header.entry
     assert opened.forked_from.session == "agent:default:main"  # type: ignore[union-attr]
+
+
+def test_a_session_that_grew_on_both_sides_counts_what_was_said_once_and_wherever_it_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = Machine(tmp_path / "a"), Machine(tmp_path / "b")
+    a.says("together")
+    a.says("Still together")
+    met(a.store(), b.store())
+    a.says("only on a")
+    for number in range(3):
+        b.says(f"only on b {number}")
+    (told,) = [each for each in met(a.store(), b.store()) if each.state == "forked"]
+    a.says("I go on in the fork", told.here)
+    monkeypatch.setenv("MINDSTONE_HOME", str(a.folder))
+    capsys.readouterr()
+    assert run_verb(["sessions", "--json"]) == 0
+    listed = {one["session"]: one for one in json.loads(capsys.readouterr().out)["sessions"]}
+    assert {name: one["turns"] for name, one in listed.items()} == {told.session: 3, told.here: 4}
+    assert run_verb(["stats", "--json"]) == 0
+    total = json.loads(capsys.readouterr().out)["total"]
+    assert (total["turns"], total["messages"]) == (7, 14)
+    with History(a.places.session(SessionKey.parse(told.here))) as history:
+        assert max(line.turn for line in copies_in(history)) == 2
+        lines = [line for line in history.read() if isinstance(line, Line)]
+    known = Standings(lines)
+    said = [line for line in lines if isinstance(line.entry, UserMessage)]
+    stands = [[one.what for one in known.of(line)] for line in said]
+    assert stands == [["copied"]] * 2 + [[]] * 4
 
 
 class Cut(BaseException):
