@@ -52,10 +52,11 @@ def test_rows_that_a_view_would_compute_are_not_read(tmp_path: Path, endless: st
         *stored[endless],
         f"CREATE VIEW {endless} AS {_WITHOUT_END}{rows[endless]}",
     )
-    try:
+    if endless == "messages":  # and a view is not taken for what the program stored
+        with pytest.raises(InterchangeError, match="not a session"):
+            _read(tmp_path, path)
+    else:
         assert "not authorized" in _read(tmp_path, path)[0]
-    except InterchangeError as error:
-        assert "not a session" in error.what
 
 
 def test_a_column_that_a_function_would_compute_is_not_read(tmp_path: Path) -> None:
