@@ -360,7 +360,7 @@ def _print(report: import_session.ImportReport) -> None:
     else:
         say(f"{report.path} ({report.format}) has no message, and no session was made of it.")
     about = report.described
-    if about is not None and about.folder and not about.believed and Path(about.folder).is_dir():
+    if about is not None and about.folder and not about.believed and paths.is_folder(about.folder):
         folder = one_line(about.folder, 200)
         hint(
             f"It counts for no project: only the file says that it is from {folder}. "

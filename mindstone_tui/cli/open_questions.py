@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import typer
@@ -14,6 +13,7 @@ from mindstone_tui.cli.typed_lines import TypedLines
 from mindstone_tui.core import events
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.library.open_questions import OpenQuestion, WaitingRoom
+from mindstone_tui.core.paths import is_folder
 from mindstone_tui.core.text import as_exact, one_line
 
 _CHANNEL: Final = "waiting"
@@ -81,7 +81,7 @@ def _meant(words: list[str], found: list[OpenQuestion]) -> tuple[OpenQuestion, b
 
 def _folder_of(question: OpenQuestion, *, allowed: bool) -> str | None:
     """Where its session is opened: there a yes begins what it was given for, and nowhere else."""
-    if question.folder and Path(question.folder).is_dir():
+    if is_folder(question.folder):
         return question.folder
     if not allowed:
         return None

@@ -43,9 +43,30 @@ def from_home(path: Path | str) -> Path:
     return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib's own raises for `~nobody`
 
 
+LONGEST_PATH: Final = 4_096
+"""Bytes; no system has a longer one, and going up a name of a megabyte takes minutes."""
+
+
+def can_be(path: str | Path) -> bool:
+    """Whether a name that somebody wrote down could be one of a file here at all."""
+    with contextlib.suppress(UnicodeEncodeError):  # half a character
+        return "\0" not in str(path) and len(os.fsencode(path)) <= LONGEST_PATH
+    return False
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether there is such a folder; a name that no system has is of none."""
+    return bool(path) and can_be(path) and os.path.isdir(path)  # noqa: PTH112 - Path's own raises
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether there is such a file; a name that no system has is of none."""
+    return can_be(path) and os.path.isfile(path)  # noqa: PTH113 - Path's own raises
+
+
 def project_of(folder: Path) -> Path:
     """The repository that a folder is in, else the folder itself."""
-    for each in (folder, *folder.parents):
+    for each in (folder, *folder.parents) if can_be(folder) else ():
         if os.path.lexists(each / ".git"):
             return each
     return folder
@@ -67,7 +88,11 @@ def program(name: str, path: str | None, *work: Path) -> str | None:
 
 def telling_projects() -> Callable[[str], str]:
     """Tells the project of one folder after the other; each is looked up once."""
-    return cache(lambda folder: str(project_of(Path(folder).resolve())) if folder else "")
+    return cache(lambda folder: _project_named(folder) if folder else "")
+
+
+def _project_named(folder: str) -> str:
+    return str(project_of(Path(folder).resolve())) if can_be(folder) else folder
 
 
 class SessionKey(msgspec.Struct, frozen=True, order=True):

@@ -26,7 +26,7 @@ from mindstone_tui.core.bounded_json import objects_in, sequence
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.errors import MindstoneError, UsageError
 from mindstone_tui.core.events.question import A_LETTER
-from mindstone_tui.core.paths import SessionKey, free_name, project_of
+from mindstone_tui.core.paths import SessionKey, can_be, free_name, project_of
 from mindstone_tui.core.session.features import known_commands
 from mindstone_tui.core.text import FILE, as_data, fresh_nonce, one_line
 from mindstone_tui.servers import acp_updates as show
@@ -441,7 +441,7 @@ def _options(conversation: api.Conversation) -> list[dict[str, Any]]:
 
 def _folder(params: dict[str, Any]) -> Path:
     named = params.get("cwd")
-    if not isinstance(named, str) or not Path(named).is_absolute():
+    if not isinstance(named, str) or not can_be(named) or not Path(named).is_absolute():
         raise UsageError("cwd must be an absolute path.", "Name the folder to work in.")
     return Path(named)
 

@@ -7,12 +7,12 @@ that sends bytes for anybody is nobody: what it asks goes where requests without
 import hashlib
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from mindstone_tui.core import errors, patterns, values
+from mindstone_tui.core.paths import is_folder
 from mindstone_tui.core.text import EXAMPLES_END, is_programs, without_reminders
 from mindstone_tui.servers.wire import ClientRequest, decode, texts
 
@@ -98,6 +98,6 @@ def _folder_in(asked: ClientRequest) -> str:
     for text in (*first, asked.instructions):
         for found in _FOLDER.finditer(text[:_LOOKED_AT]):
             path = str(next(filter(None, found.groups()))).strip()
-            if path.startswith("/") and Path(path).is_dir():
+            if path.startswith("/") and is_folder(path):
                 return path
     return ""

@@ -185,7 +185,7 @@ class Gateway(msgspec.Struct, eq=False):
         )
         root = match.digest([*marks, own][:1])
         place = Path(client.folder) if client.folder else None
-        if place is not None and not (place.is_absolute() and place.is_dir()):
+        if place is not None and not (place.is_absolute() and paths.is_folder(place)):
             raise UsageError(f"{client.folder} is no folder here.", "Name it by its whole path.")
         named = session or ("" if asked.previous else asked.user)
         if not named and not asked.previous:

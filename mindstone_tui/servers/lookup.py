@@ -24,7 +24,7 @@ from mindstone_tui.core.library.blame import KeptFiles, runs
 from mindstone_tui.core.library.find import RecalledHit, readable
 from mindstone_tui.core.library.open_questions import check_sent
 from mindstone_tui.core.library.search import search_everywhere
-from mindstone_tui.core.paths import CHILD, SessionPlaces
+from mindstone_tui.core.paths import CHILD, SessionPlaces, can_be
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.core.transcript.reader import rewinds_of
@@ -84,6 +84,8 @@ class Lookup(msgspec.Struct, eq=False):
 
         The text of the lines is not told.
         """
+        if not can_be(subject):
+            raise UsageError("No file has such a name.", "Name it by its whole path.")
         place = Path(subject).resolve()
         found = runs(KeptFiles(self._home.places, place.parent, self._home.environ).blame(place))
         told = [

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -294,7 +293,7 @@ class Page:
             return None, ""
         with transcript.History(places) as history:
             folder = begun_in(history)
-        return (folder or None, "") if Path(folder).is_dir() else (None, folder)
+        return (folder or None, "") if paths.is_folder(folder) else (None, folder)
 
 
 def _send(room: PageRoom, told: dict[str, Any]) -> None:

@@ -125,3 +125,11 @@ def test_no_program_that_lies_where_the_agent_works_is_started_by_itself(tmp_pat
     assert paths.program("rg", path, work) == str(elsewhere / "rg")
     assert paths.program("rg", ":".join(inside), work) is None
     assert paths.program("rg", path, tmp_path / "other") == str(work / "bin" / "rg")
+
+
+@pytest.mark.parametrize("name", ["/" + "a" * 300, "/" + "b/" * 400_000, "/a\0b", "/\ud800", ""])
+def test_a_name_that_no_system_has_is_no_folder_and_no_file(name: str) -> None:
+    assert not paths.is_folder(name)
+    assert not paths.is_file(name)
+    assert paths.telling_projects()(name) == name
+    assert paths.project_of(Path(name)) == Path(name)

@@ -10,6 +10,7 @@ from mindstone_tui.core.entries import Usage
 from mindstone_tui.core.entries.base import added
 from mindstone_tui.core.entries.store import SessionDescribed, UsedOn
 from mindstone_tui.core.interchange.formats import base
+from mindstone_tui.core.paths import is_folder
 from mindstone_tui.core.text import one_line
 
 _LONGEST: Final = 1_024
@@ -91,7 +92,7 @@ class Description(msgspec.Struct, eq=False):
     ) -> SessionDescribed:
         """What is known; `parent_key` turns the id of another conversation into its session."""
         folder = trust.folder or self._about.folder
-        is_there = bool(folder) and Path(folder).is_dir()
+        is_there = is_folder(folder)
         return SessionDescribed(
             program=program,
             path=one_line(str(file.absolute()), _LONGEST_PATH),

@@ -288,7 +288,7 @@ class KeptFiles:
     def _left_behind(self) -> frozenset[bytes]:
         """Lines of files that people took away since a call: some may be in other files now."""
         last = {path: _side(it.after) for call in self._calls for path, it in call.paths.items()}
-        gone = [digest for path, digest in last.items() if digest and not Path(path).is_file()]
+        gone = [digest for path, digest in last.items() if digest and not paths.is_file(path)]
         return frozenset(line for each in gone for line in origin.lines_of(self._read(each) or b""))
 
     def _may_be_lost(self, call: _Call, path: str) -> bool:

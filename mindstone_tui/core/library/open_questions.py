@@ -423,7 +423,7 @@ def _untrusted(home: paths.Places, session: str, lines: Iterable[Line]) -> list[
         match line.entry:
             case store.TrustAsked(folder=folder):
                 waiting.pop(folder, None)
-                if not Path(folder).is_dir():
+                if not paths.is_folder(folder):
                     continue
                 # What it says now: a yes to anything else would not be one.
                 told = trust.read_told(Workspace((Path(folder),)), trust.Looking(Path(folder)))

@@ -89,7 +89,7 @@ def shown_folder(project: str) -> str:
 
 def whose_and_where(program: str, folder: str) -> str:
     """A session's program and project in a few words: `codex · api`, and if that is not here."""
-    away = "(not here)" if folder and not Path(folder).is_dir() else ""
+    away = "(not here)" if folder and not paths.is_folder(folder) else ""
     return " · ".join(filter(None, (program, Path(folder).name or folder, away)))
 
 

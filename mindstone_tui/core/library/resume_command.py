@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.library.profile import OWN, ListedSession
+from mindstone_tui.core.paths import is_folder
 from mindstone_tui.core.values import alike, shipped
 
 _ID: Final = "{id}"
@@ -58,7 +58,7 @@ def resume_command(session: ListedSession, which: Callable[[str], str | None]) -
         ResumeCommand,
         session,
         command=command,
-        folder_exists=bool(session.folder) and Path(session.folder).is_dir(),
+        folder_exists=is_folder(session.folder),
         installed=which(command[0]) is not None,
     )
 

@@ -190,6 +190,8 @@ def plain(pattern: str) -> str:
 
 _DENSE: Final = pattern_of(r"[A-Za-z0-9+/=_-]{24,}")
 """Runs without a gap: base64, hashes, minified code. Vocabularies know no such words."""
+_STRANGE: Final = pattern_of(r"[^\s0-9]{24,}")
+"""Longer than words, signs or script without a gap: what was never met takes longest to count."""
 _WORD: Final = pattern_of(r"[A-Za-z]+")
 _DIGIT: Final = pattern_of(r"[0-9]")
 _SIGN: Final = pattern_of(r"[!-/:-@\[-`{-~]|\n\s*")
@@ -258,6 +260,9 @@ _BULK: Final = 20_000_000
 """Characters, within `_AT_ONCE`, from which loading a vocabulary pays; no message has as many."""
 _DENSE_EFFORT: Final = 3
 """How many times as long a character takes in a run without a gap."""
+_STRANGE_EFFORT: Final = 50
+_FEW: Final = 8
+"""Signs of a run that repeats itself: what was counted of it once is known."""
 _AT_ONCE: Final = 60.0
 """Seconds. A chat of any length never counts so much in them; an import or a rehearsal does."""
 VOCABULARIES: Final = {
@@ -310,10 +315,12 @@ def encoding_for(model: str) -> str:
 
 def _effort(text: str) -> int:
     """What counting a text costs, in plain characters; no vocabulary knows what has no gaps."""
-    parts = _parts(text) if len(text) >= _PART else ()
-    return len(text) + _DENSE_EFFORT * sum(
-        len(run) for part in parts for run in _DENSE.findall(part)
-    )
+    effort = len(text)
+    for part in _parts(text) if effort >= _PART else ():
+        effort += _DENSE_EFFORT * sum(map(len, _DENSE.findall(part)))
+        strange = (run for run in _STRANGE.findall(part) if len(set(run)) > _FEW)
+        effort += _STRANGE_EFFORT * sum(map(len, strange))
+    return effort
 
 
 class TokenCounter:

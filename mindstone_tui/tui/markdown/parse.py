@@ -87,7 +87,7 @@ def diffed(diff: str) -> Content:
     return Content(diff, spans=spans)
 
 
-_HUNK: Final = patterns.pattern_of(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK: Final = patterns.pattern_of(r"@@ -([0-9]{1,9})(?:,\d+)? \+([0-9]{1,9})(?:,\d+)? @@")
 
 
 def numbered(diff: str) -> Content:

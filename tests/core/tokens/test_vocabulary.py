@@ -112,6 +112,18 @@ def test_a_text_of_pieces_that_were_never_met_counts_as_tiktoken_counts_it(name:
     assert looked_up(name).count(text) == loaded(name, text)
 
 
+@pytest.mark.parametrize("signs", ["!#$%&()*+,-./:;<=>?@[]^_{|}~", "abcdefghijklmnop"])
+def test_megabytes_that_no_vocabulary_knows_are_counted_with_a_loaded_one(signs: str) -> None:
+    program = (
+        "import random, sys\n"
+        "from mindstone_tui.core.tokens import counter_for\n"
+        f"counter_for('gpt-4o').text(''.join(random.Random(7).choices({signs!r}, k=500_000)))\n"
+        "print('tiktoken' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("True\n", "")  # else it takes seven seconds a megabyte
+
+
 def test_one_message_without_gaps_is_no_reason_to_load_a_vocabulary() -> None:
     program = (
         "import base64, random, sys\n"

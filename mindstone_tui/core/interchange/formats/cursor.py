@@ -5,6 +5,7 @@ have a database a project, with conversations and chats as one value each. The a
 line also leaves a transcript, a message a line, without dates.
 """
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,8 +144,9 @@ def _recognises(sample: Sample) -> bool:
 
 
 def _has_conversations(path: Path) -> bool:
-    with sources.connected(path) as data:
+    with contextlib.suppress(sqlite3.Error), sources.connected(path) as data:
         return _has_table(data, "cursorDiskKV") or any(_value(data, key) for key in _PROJECT)
+    return False
 
 
 def _has_table(connection: sqlite3.Connection, name: str) -> bool:

@@ -5,11 +5,15 @@ comes as a record that says so. A database of another program is read without to
 read-only, and where no writer has left a log beside it as immutable too, so that not even a lock
 file appears in the other program's folder. What a chat service hands out on request is an archive,
 or the `conversations*.json` in it: an array of conversations.
+
+A small file can stand for rows and bytes without end. So what a database would compute is not read,
+and what it tells, or an archive unpacks to, is bounded by the size of the file.
 """
 
 import contextlib
 import os
 import sqlite3
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,8 +32,16 @@ _END: Final = 8 << 20
 _ARRAY: Final = patterns.pattern_of(rb"(?:\xef\xbb\xbf)?\s*\[")
 _MAGIC: Final = b"SQLite format 3\x00"
 _BUSY: Final = 5.0
+_PATIENCE: Final = 5.0
+"""Seconds of work that a database may take before its next row, and as many for each 64 MB."""
+_STEPS: Final = 1_000
+_TOLD: Final = 4
+"""A database may tell so many times its size: some rows are read once more for each session."""
+_RATIO: Final = 100
+"""An archive may hold so many times its size; chats pack to a tenth, or a thirtieth at best."""
 _ZIP: Final = b"PK\x03\x04"
 _MEMBER: Final = patterns.pattern_of(r"(?:^|/)conversations[^/]*\.json$")
+_PACKED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _SAMPLE: Final = 1 << 18
 _UNREADABLE: Final = (
     *(OSError, EOFError, RuntimeError, ValueError, NotImplementedError),
@@ -150,8 +162,7 @@ def has_columns(sample: Sample, table: str, *names: str) -> bool:
         return False
     try:
         with connected(sample.path) as connection:
-            found = connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
-            return set(names) <= {name for (name,) in found}
+            return set(names) <= {it["name"] for it in rows(connection, _COLUMNS, (table,))}
     except sqlite3.Error:
         return False
 
@@ -160,16 +171,69 @@ def has_columns(sample: Sample, table: str, *names: str) -> bool:
 def connected(path: Path) -> Iterator[sqlite3.Connection]:
     """An open database that cannot be changed."""
     log = path.with_name(f"{path.name}-wal")
-    alone = not (log.exists() and log.stat().st_size)
-    place = f"file:{quote(str(path.absolute()))}?mode=ro{'&immutable=1' if alone else ''}"
+    logged = log.stat().st_size if log.exists() else 0
+    place = f"file:{quote(str(path.absolute()))}?mode=ro{'' if logged else '&immutable=1'}"
+    bound = _Bound(path.stat().st_size + logged)
     connection = sqlite3.connect(place, uri=True, timeout=_BUSY)
     try:
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, read_bytes.LONGEST_RECORD)
+        longest = min(read_bytes.LONGEST_RECORD, max(bound.size, _CHUNK))
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, longest)
+        connection.set_progress_handler(bound.is_over, _STEPS)
+        connection.row_factory = bound.row
+        connection.set_authorizer(_stored_only(connection))
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        connection.row_factory = sqlite3.Row
         yield connection
     finally:
         connection.close()
+
+
+def _stored_only(connection: sqlite3.Connection) -> Callable[..., int]:
+    """Says what a query may do: read what is stored, nothing that is computed, change nothing."""
+    with contextlib.closing(connection.execute(_COMPUTED)) as found:
+        computed = {tuple(row) for row in found}
+
+    def judge(action: int, table: str | None, column: str | None, _: object, view: object) -> int:
+        is_look = action in _LOOKS or (action == sqlite3.SQLITE_PRAGMA and table == "table_xinfo")
+        stored = is_look and view is None and (table, column) not in computed
+        return sqlite3.SQLITE_OK if stored else sqlite3.SQLITE_DENY
+
+    return judge
+
+
+_LOOKS: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
+_COLUMNS: Final = """SELECT i.name FROM sqlite_master AS m, pragma_table_xinfo(m.name) AS i
+    WHERE m.type = 'table' AND m.name = ?"""
+_COMPUTED: Final = """SELECT m.name, i.name FROM sqlite_master AS m, pragma_table_xinfo(m.name) AS i
+    WHERE m.type = 'table' AND i.hidden = 2"""
+"""Columns whose values nobody stored: one call of a function there can go on for an hour."""
+
+
+class _Bound:
+    """How much a database may tell, and how long it may take for it.
+
+    Its pages may be tied in circles, so that few bytes are rows without end; and rows that are
+    never told, because they are sorted or left out first, take time.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._left = size * _TOLD + _CHUNK
+        self._patience = _PATIENCE * (1 + size / read_bytes.LONGEST_RECORD)
+        self._since: float | None = None
+
+    def row(self, cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
+        """A row by its names, counted."""
+        self._left -= sum(len(it) if isinstance(it, str | bytes) else 1 for it in values)
+        if self._left < 0:
+            raise sqlite3.DataError("it tells far more than it can hold")
+        self._since = None
+        return sqlite3.Row(cursor, values)
+
+    def is_over(self) -> bool:
+        """Whether it has worked too long since the last row."""
+        now = time.thread_time()
+        self._since = now if self._since is None else self._since
+        return now - self._since > self._patience
 
 
 def guarded(read: Callable[[Path], Records]) -> Callable[[Path], Records]:
@@ -208,16 +272,18 @@ def start_of_export(sample: Sample) -> bytes:
 def _start_in_archive(path: Path) -> bytes:
     try:
         with zipfile.ZipFile(path) as archive:
-            for name in _members(archive):
-                with archive.open(name) as stream:
+            for member in _members(archive):
+                with archive.open(member) as stream:
                     return stream.read(_SAMPLE)
     except _UNREADABLE:
         pass
     return b""
 
 
-def _members(archive: zipfile.ZipFile) -> list[str]:
-    return sorted(name for name in archive.namelist() if _MEMBER.search(name))
+def _members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """The conversations in it; what is packed in a way that chat services do not use is not one."""
+    found = (it for it in archive.infolist() if _MEMBER.search(it.filename))
+    return sorted((it for it in found if it.compress_type in _PACKED), key=lambda it: it.filename)
 
 
 def exported(path: Path) -> Iterator[Numbered | Broken]:
@@ -231,18 +297,27 @@ def exported(path: Path) -> Iterator[Numbered | Broken]:
         with zipfile.ZipFile(path) as archive:
             if not (members := _members(archive)):
                 yield Broken(line=1, why="an archive without conversations.json")
-            for name in members:
-                yield from _from_member(archive, name)
+            left = most_unpacked(path)
+            for member in members:
+                if (left := left - member.file_size) < 0:
+                    yield Broken(line=1, why="the archive unpacks to far more than chats do")
+                    return
+                yield from _from_member(archive, member)
     except _UNREADABLE as error:
         yield Broken(line=1, why=f"the archive cannot be read: {error}")
 
 
-def _from_member(archive: zipfile.ZipFile, name: str) -> Iterator[Numbered | Broken]:
+def most_unpacked(path: Path) -> int:
+    """How many bytes may come out of what is packed in a file, all of it together."""
+    return read_bytes.LONGEST_RECORD + path.stat().st_size * _RATIO
+
+
+def _from_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[Numbered | Broken]:
     try:
-        with archive.open(name) as stream:
+        with archive.open(member) as stream:
             yield from _conversations(stream)
     except _UNREADABLE as error:
-        yield Broken(line=1, why=f"{name} in the archive cannot be read: {error}")
+        yield Broken(line=1, why=f"{member.filename} in the archive cannot be read: {error}")
 
 
 def _conversations(stream: IO[bytes]) -> Iterator[Numbered | Broken]:

@@ -46,17 +46,23 @@ def _recognises(sample: Sample) -> bool:
 def _read(path: Path) -> Records:
     with sources.connected(path) as connection:
         found = sources.rows(connection, "SELECT * FROM threads ORDER BY updated_at, id")
+        left = sources.most_unpacked(path)
         for number, row in enumerate(found, 1):
-            yield from _thread(number, row)
+            raw = _unpacked(row)
+            left -= len(raw) if isinstance(raw, bytes) else 0
+            if left < 0:
+                yield Broken(line=number, why="the threads unpack to far more than threads do")
+                return
+            yield from _thread(number, row, raw)
 
 
-def _thread(number: int, row: Fields) -> Records:
+def _thread(number: int, row: Fields, raw: bytes | Flaw) -> Records:
     ts = moment(row.get("created_at")) or moment(row.get("updated_at"))
     yield Began(id=text(row.get("id")), ts=ts)
     yield from parts.titled(row.get("summary"))
     folder = text(row.get("folder_paths")).partition("\n")[0]
     yield About(folder=folder, parent=text(row.get("parent_id")))
-    thread = decode_object(_unpacked(row))
+    thread = decode_object(raw)
     if isinstance(thread, Flaw):
         yield Broken(line=number, why=thread.why)
         return
