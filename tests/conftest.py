@@ -31,6 +31,7 @@ hypothesis.settings.load_profile("house")
 # The suite starts some two hundred programs; without bytecode each would compile this one anew.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.pop("PYTHONUNBUFFERED", None)  # it hides what a program leaves unwritten in a pipe
 # What `nohup` or a shell's `&` ignores, every program that the suite starts would ignore, too.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,7 +12,7 @@ import typer
 
 from mindstone_tui.api import Home
 from mindstone_tui.cli.options import JSON, given, switch
-from mindstone_tui.cli.output import hint, say, say_json
+from mindstone_tui.cli.output import flush_output, hint, say, say_json
 from mindstone_tui.core import errors, text
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def _introduce(told: Listening) -> None:
         hint(f"Programs use {told.url}/v1 with the token in {told.token}.")
     else:
         say(told.socket)
+    flush_output()  # whoever reads it from a pipe waits for it
     hint(f"Process {told.pid}; `mindstone serve --stop` ends it.")
 
 

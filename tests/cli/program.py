@@ -6,13 +6,13 @@ import contextlib
 import io
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from mindstone_tui.cli.main import run
+from tests.cli.forked import ROOT as ROOT
+from tests.cli.forked import begin
 
-ROOT = Path(__file__).parents[2]
 Done = subprocess.CompletedProcess[str]
 
 
@@ -20,15 +20,21 @@ def mindstone(
     *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Done:
     """Run `mindstone` as a user would, in this test's own home."""
-    return subprocess.run(
-        [sys.executable, "-m", "mindstone_tui", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=cwd,
+    process = begin(
+        *arguments,
         env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
+    with process:
+        try:
+            out, err = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
 def mindstone_here(*arguments: str, cwd: Path | None = None) -> Done:

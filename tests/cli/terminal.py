@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pty
 import select
-import subprocess
-import sys
-import termios
 from pathlib import Path
 
-from tests.cli.program import ROOT
+from tests.cli.forked import ROOT, begin
 
 PATIENCE = 60.0
 PLAIN_SCREEN = b"\x1b[?1049l"
@@ -25,13 +21,13 @@ class OnTerminal:
         where = () if folder is None else ("--cwd", str(folder))
         self.seen = b""
         self.open = True
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "mindstone_tui", *arguments, *where],
+        self.process = begin(
+            *arguments,
+            *where,
             stdin=own,
             stdout=own,
             stderr=own if errors is None else errors,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
             env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"},
         )
         os.close(own)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,13 +18,14 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
 )
 from mindstone_tui.core.paths import Places, SessionPlaces
+from tests.cli.forked import ROOT, begin
+from tests.cli.program import mindstone
 from tests.cli.terminal import OnTerminal
 from tests.core.session.stage import KEY, check_history, on_stage, read, script
 from tests.faults import FULL
 
 WORDS = 60
 POINTS = 100 if FULL else 12
-OURS = [sys.executable, "-m", "mindstone_tui"]
 Shown = Callable[[Path, str, str], str]
 """What a surface had shown by the time that it was killed, once a word was there."""
 
@@ -35,9 +35,9 @@ def words_of(answer: str) -> list[str]:
 
 
 def started(*words: str, home: Path, **more: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*OURS, *words],
-        env={**os.environ, "MINDSTONE_HOME": str(home), **more},
+    return begin(
+        *words,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "MINDSTONE_HOME": str(home), **more},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -162,8 +162,7 @@ async def test_until_the_next_start_reading_says_that_words_are_not_in_history(
     home: Path, tmp_path: Path
 ) -> None:
     def ran(*words: str) -> subprocess.CompletedProcess[str]:
-        environ = {**os.environ, "MINDSTONE_HOME": str(home)}
-        return subprocess.run([*OURS, *words], capture_output=True, env=environ, text=True)
+        return mindstone(*words, env={"MINDSTONE_HOME": str(home)})
 
     def told(verb: str) -> str:
         return " ".join(ran(verb, "-s", str(KEY)).stderr.split())

@@ -23,6 +23,7 @@ from mindstone_tui.core.entries.conversation import AssistantPartial
 from mindstone_tui.core.errors import ExitCode
 from mindstone_tui.core.transcript import verify
 from tests.builders import places_in
+from tests.cli import forked
 from tests.cli.program import ROOT, mindstone, mindstone_here
 from tests.core.session.stage import calls, check_history, read, script
 from tests.strace import only
@@ -35,8 +36,8 @@ EVENT = msgspec.json.Decoder(events.AnyEvent)
 @contextlib.contextmanager
 def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     """The real command, running; killed at the end if it still does."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "mindstone_tui", *arguments],
+    with forked.begin(
+        *arguments,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -14,7 +14,6 @@ import os
 import random
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ from mindstone_tui.core.library.open_questions import OpenQuestion, WaitingRoom
 from mindstone_tui.core.paths import Places, SessionPlaces
 from mindstone_tui.core.transcript import verify
 from tests.builders import places_in
-from tests.cli.program import ROOT
+from tests.cli.forked import ROOT, begin
 from tests.cli.terminal import OnTerminal
 from tests.core.session.stage import check_history, script
 
@@ -68,8 +67,7 @@ class Surface:
         """Be there; returns once it is."""
 
     def command(self, *words: str, **more: Any) -> subprocess.Popen[bytes]:
-        words = (sys.executable, "-m", "mindstone_tui", *words)
-        return subprocess.Popen(words, env=self.environ, cwd=self.folder, **more)
+        return begin(*words, env=self.environ, cwd=self.folder, **more)
 
     def ask(self) -> None:
         """Begin a turn, which asks."""

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.transcript import verify
 from tests.builders import places_in
-from tests.cli.program import ROOT
+from tests.cli.forked import ROOT, begin
 from tests.core.session.stage import check_history, read
 from tests.red import Case, Tried
 from tests.red.apart import PATIENCE, run_apart
@@ -50,8 +49,8 @@ def crowd(tried: Tried) -> Iterator[Case]:
 
 def _start(base: Path, script: Path, number: int) -> subprocess.Popen[bytes]:
     arguments = ("run", f"word {number} of the crowd", "--model", f"scripted/{script}")
-    return subprocess.Popen(
-        [sys.executable, "-m", "mindstone_tui", *arguments],
+    return begin(
+        *arguments,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -7,12 +7,12 @@ import os
 import selectors
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from typing import IO, Any, Protocol
 
-from tests.cli.program import ROOT, mindstone
+from tests.cli.forked import ROOT, begin
+from tests.cli.program import mindstone
 from tests.red import Case, Tried
 
 PATIENCE = 60.0
@@ -63,8 +63,8 @@ class Piped:
     """A program's standard streams."""
 
     def __init__(self, *arguments: str, env: dict[str, str]) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "mindstone_tui", *arguments],
+        self.process = begin(
+            *arguments,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

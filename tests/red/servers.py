@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from mindstone_tui.core.context.messages import first_unpaired
 from mindstone_tui.core.entries.conversation import AssistantMessage
 from mindstone_tui.core.transcript import verify
 from tests.builders import places_in
-from tests.cli.program import ROOT
+from tests.cli.forked import ROOT, begin
 from tests.core.session.stage import read
 from tests.loopback.faults import Fault, every_fault
 from tests.loopback.formats import FORMATS, WireFormat
@@ -47,8 +46,8 @@ class LineChat:
         )
         self._log = (folder / "log").open("wb")
         arguments = ("chat", "--model", wire.model, "--cwd", str(folder))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "mindstone_tui", *arguments],
+        self._process = begin(
+            *arguments,
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=self._log,

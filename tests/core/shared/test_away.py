@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from mindstone_tui import api
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.transcript import verify
-from tests.cli.program import ROOT
+from tests.cli.forked import ROOT, begin
 from tests.faults import FULL
 from tests.postgres import PostgresServer, programs
 
@@ -65,11 +64,8 @@ class Machine:
             "MINDSTONE_RECALL__BACKGROUND": "false",
             "MINDSTONE_MODELS__DEFAULT": f"scripted/{self.script}",
         }
-        command = [sys.executable, "-P", "-m", "mindstone_tui", *words]
         pipe = subprocess.PIPE
-        return subprocess.Popen(
-            command, env=environ, cwd=self.home, stdout=pipe, stderr=pipe, text=True
-        )
+        return begin(*words, env=environ, cwd=self.home, stdout=pipe, stderr=pipe, text=True)
 
     def run(self, url: str, *words: str) -> Said:
         with self.start(url, *words) as process:
