@@ -172,9 +172,10 @@ class View(msgspec.Struct, dict=True, eq=False):
         fold, known = self.fold, self._imports
         if not (fold.derived or any(map(is_imported, fold.lines.values()))):
             return ()
-        new = self.history.newest(("imported",), fold.head - self._imports_through)
+        head = self.history.head.seq
+        new = self.history.newest(("imported",), head - self._imports_through)
         known += reversed(list(new))
-        self._imports_through = fold.head
+        self._imports_through = head
         gone = Rewinds(known).there
         for seq in fold.derived:
             then = Rewinds(line for line in known if line.seq < seq).there
