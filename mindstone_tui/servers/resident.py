@@ -363,26 +363,51 @@ class Resident:
         return uvicorn.Server(config)
 
 
-def patient_protocol(seconds: float, most: int) -> Any:
-    """HTTP for clients that say what they want within a time; so many may be silent at once."""
+class _Pieces(msgspec.Struct, eq=False):
+    """What one client has sent so far."""
+
+    _taken: int = 0
+    _crumbs: int = 0
+
+    def are_crumbs(self, data: bytes) -> bool:
+        """Whether a body comes, with this, in so many small pieces that they are a burden."""
+        self._taken += len(data)
+        self._crumbs += len(_CRUMB.findall(data))
+        return self._crumbs > _MOST_CRUMBS and self._crumbs * _CRUMB_SIZE > self._taken
+
+
+def _sparing_protocol() -> Any:
+    """HTTP that reads little of a client at a time, and lets go of whose body comes in crumbs."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    class PatientProtocol(H11Protocol):
-        """Closes what sends no whole request or takes no answer in time, or is longest silent."""
-
+    class SparingProtocol(H11Protocol):
         def connection_made(self, transport: Any) -> None:
             transport.max_size = _AT_ONCE
-            self._taken = self._crumbs = 0
+            self._pieces = _Pieces()
             super().connection_made(transport)
-            self._wait()
 
         def data_received(self, data: bytes) -> None:
-            self._taken += len(data)
-            self._crumbs += len(_CRUMB.findall(data))
-            if self._crumbs > _MOST_CRUMBS and self._crumbs * _CRUMB_SIZE > self._taken:
+            if self._pieces.are_crumbs(data):
                 self._let_go(_CRUMBLED)
             else:
                 super().data_received(data)
+
+        def _let_go(self, said: bytes) -> None:
+            self.transport.write(said)
+            self.transport.close()
+
+    return SparingProtocol
+
+
+def patient_protocol(seconds: float, most: int) -> Any:
+    """HTTP for clients that say what they want within a time; so many may be silent at once."""
+
+    class PatientProtocol(_sparing_protocol()):  # type: ignore[misc]
+        """Closes what sends no whole request or takes no answer in time, or is longest silent."""
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._wait()
 
         def handle_events(self) -> None:
             super().handle_events()
@@ -428,10 +453,6 @@ def patient_protocol(seconds: float, most: int) -> Any:
                 self.transport.abort()
             else:
                 self._let_go(_TOO_LATE)
-
-        def _let_go(self, said: bytes) -> None:
-            self.transport.write(said)
-            self.transport.close()
             self.loop.call_later(seconds, self.transport.abort)  # if nobody reads even that
 
     silent: dict[PatientProtocol, asyncio.TimerHandle] = {}
