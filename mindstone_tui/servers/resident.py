@@ -24,6 +24,7 @@ import msgspec
 from mindstone_tui import __version__, api
 from mindstone_tui.core import diagnostics, disk, errors, paths, signals
 from mindstone_tui.core.library.vectors import pending_everywhere
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.servers import attached, gateway, lookup, page
 from mindstone_tui.servers.peer import LONGEST, Handler, Peer
 
@@ -32,6 +33,16 @@ LONGEST_SOCKET_PATH: Final = 100
 """What the system takes for the address of a socket, and a little less."""
 _TICK: Final = 5.0
 _STOPPING: Final = 10.0
+_AT_ONCE: Final = 1 << 14
+"""Bytes of one client that are read before others have their turn."""
+_CRUMB: Final = pattern_of(rb"\r\n0*[0-9A-Fa-f]{1,2}(?:[\t ;][^\r\n]*)?\r\n")
+_MOST_CRUMBS: Final = 500
+_CRUMB_SIZE: Final = 64
+"""Bytes; with more pieces of a body than that, smaller than this, taking it apart is a burden."""
+_CRUMBLED: Final = (
+    b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n"
+    b"The body comes in too many small pieces.\n"
+)
 _TOO_LATE: Final = (
     b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 37\r\n\r\n"
     b"The request took too long to arrive.\n"
@@ -352,11 +363,46 @@ class Resident:
         return uvicorn.Server(config)
 
 
-def patient_protocol(seconds: float, most: int) -> Any:
-    """HTTP for clients that say what they want within a time; so many may be silent at once."""
+class _Pieces(msgspec.Struct, eq=False):
+    """What one client has sent so far."""
+
+    _taken: int = 0
+    _crumbs: int = 0
+
+    def are_crumbs(self, data: bytes) -> bool:
+        """Whether a body comes, with this, in so many small pieces that they are a burden."""
+        self._taken += len(data)
+        self._crumbs += len(_CRUMB.findall(data))
+        return self._crumbs > _MOST_CRUMBS and self._crumbs * _CRUMB_SIZE > self._taken
+
+
+def _sparing_protocol() -> Any:
+    """HTTP that reads little of a client at a time, and lets go of whose body comes in crumbs."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    class PatientProtocol(H11Protocol):
+    class SparingProtocol(H11Protocol):
+        def connection_made(self, transport: Any) -> None:
+            transport.max_size = _AT_ONCE
+            self._pieces = _Pieces()
+            super().connection_made(transport)
+
+        def data_received(self, data: bytes) -> None:
+            if self._pieces.are_crumbs(data):
+                self._let_go(_CRUMBLED)
+            else:
+                super().data_received(data)
+
+        def _let_go(self, said: bytes) -> None:
+            self.transport.write(said)
+            self.transport.close()
+
+    return SparingProtocol
+
+
+def patient_protocol(seconds: float, most: int) -> Any:
+    """HTTP for clients that say what they want within a time; so many may be silent at once."""
+
+    class PatientProtocol(_sparing_protocol()):  # type: ignore[misc]
         """Closes what sends no whole request or takes no answer in time, or is longest silent."""
 
         def connection_made(self, transport: Any) -> None:
@@ -405,9 +451,8 @@ def patient_protocol(seconds: float, most: int) -> Any:
             self._waited()
             if self.flow.write_paused or self.transport.is_closing():
                 self.transport.abort()
-                return
-            self.transport.write(_TOO_LATE)
-            self.transport.close()
+            else:
+                self._let_go(_TOO_LATE)
             self.loop.call_later(seconds, self.transport.abort)  # if nobody reads even that
 
     silent: dict[PatientProtocol, asyncio.TimerHandle] = {}

@@ -388,6 +388,10 @@ class Deaf(asyncio.Transport):
     def write(self, data: object) -> None:
         del data
 
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
     def is_closing(self) -> bool:
         return self.closing
 
@@ -399,7 +403,10 @@ class Deaf(asyncio.Transport):
         self.aborted.set()
 
 
-async def deaf(protocol: Any) -> tuple[Any, Deaf]:
+ASKED = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def deaf(protocol: Any, said: bytes = ASKED) -> tuple[Any, Deaf]:
     async def silence(scope: Any, receive: Any, send: Any) -> None:
         del scope, send
         while (await receive())["type"] != "http.disconnect":
@@ -407,7 +414,7 @@ async def deaf(protocol: Any) -> tuple[Any, Deaf]:
 
     made = protocol(uvicorn.Config(silence, interface="asgi3", log_config=None), ServerState(), {})
     made.connection_made(end := Deaf())
-    made.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    made.data_received(said)
     made.pause_writing()
     return made, end
 
@@ -431,6 +438,19 @@ async def test_who_takes_no_answer_is_let_go_when_its_time_is_up_or_others_need_
             each.connection_lost(None)  # so that what answers them ends
         tasks = [task for each, _ in made for task in each.server_state.tasks]
         await asyncio.wait(tasks)
+
+
+@pytest.mark.parametrize(
+    ("piece", "refused"),
+    [(b"1\r\n \r\n", True), (b"01;x=y\r\n \r\n", True), (b"100\r\n%s\r\n" % (b" " * 256), False)],
+)
+async def test_a_body_of_crumbs_is_not_taken_apart(piece: bytes, refused: bool) -> None:
+    begun = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    protocol, end = await deaf(patient_protocol(3600, 2), begun + piece * 100)
+    assert not end.closing
+    protocol.data_received(piece * 1_000)
+    assert end.closing == refused
+    protocol.connection_lost(None)
 
 
 async def test_a_body_of_very_many_values_is_refused_in_a_sentence(
