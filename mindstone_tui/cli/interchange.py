@@ -17,6 +17,7 @@ from mindstone_tui.cli.output import (
     IN_THE_BACKGROUND,
     Progress,
     complain,
+    flush_output,
     hint,
     prompt,
     say,
@@ -359,6 +360,7 @@ def _print(report: import_session.ImportReport) -> None:
         )
     else:
         say(f"{report.path} ({report.format}) has no message, and no session was made of it.")
+    flush_output()  # the next file may take long
     about = report.described
     if about is not None and about.folder and not about.believed and paths.is_folder(about.folder):
         folder = one_line(about.folder, 200)

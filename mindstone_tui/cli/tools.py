@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from mindstone_tui.cli.options import JSON, given, places, switch
-from mindstone_tui.cli.output import hint, say, say_json, table
+from mindstone_tui.cli.output import flush_output, hint, say, say_json, table
 from mindstone_tui.core import config
 from mindstone_tui.core.config.settings import McpServerSettings
 from mindstone_tui.core.errors import UsageError
@@ -117,6 +117,7 @@ def login(name: NameArgument) -> None:
     def show(address: str) -> None:
         hint(f"Open this address in a browser on this machine, and let MindStone use {name}:")
         say(address)
+        flush_output()  # whoever reads it from a pipe waits for it
 
     signed_in = asyncio.run(log_in(places(), name, show))
     asked = f"{name} asked for no sign-in; it is used as it is."
