@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Final
 
@@ -25,7 +26,9 @@ _READ: Final = 40_000
 _MOST_NAMES: Final = 12
 _SHORT: Final = 1_000
 """Characters of an output that may have room whole."""
-_LINE: Final = 160
+_LINE: Final = 140
+_TAIL: Final = 45
+"""Characters of the end of a line that is too long; its reason often stands there."""
 _LONGEST_LINE: Final = 1_000
 """Characters of a line that report something; a longer one is data."""
 _WRONG: Final = 4.0
@@ -34,20 +37,25 @@ _SUM: Final = 3.0
 """one that sums up,"""
 _ODD: Final = 2.0
 """and one that looks like no other."""
+_BESIDE: Final = 0.5
+"""How much less the place of what went wrong is worth, and of the first how much more."""
 _MISSES: Final = 6
 """Lines for which there is no room until no other is tried."""
 _MOST_KEPT: Final = 2_000
 """Placeholders that are kept in mind."""
 
+_TIME: Final = pattern_of(r"\d\d:\d\d")
+_COLOUR: Final = pattern_of(r"\x1b\[[0-9;?]*[A-Za-z]")
+_HEADING: Final = pattern_of(r"\[(.{1,300}), lines \d+-\d+\]$")
 _HIT: Final = pattern_of(r"([^\s:\d][^\s:]{0,200}):(\d{1,7}):")
 _ENDED: Final = pattern_beside(__file__, "ended", re.IGNORECASE)
 _DEFINED: Final = pattern_beside(__file__, "defined", re.MULTILINE)
 _COMMIT: Final = pattern_of(r"commit [0-9a-f]{7,64}\b")
-_DIFFED: Final = pattern_of(r"diff --git a/.* b/(.+)|\+\+\+ (?!b/|/dev/null)(\S+)")
+_DIFFED: Final = pattern_of(r"diff --git a/.* b/(.+)|\+\+\+ (?!/dev/null)(?:b/)?(\S+)")
 _CHANGED: Final = pattern_of(r"\s+(modified|deleted|new file|renamed|both modified):\s+(.+)")
 _TOTAL: Final = pattern_beside(__file__, "total")
 _FAILING: Final = pattern_beside(__file__, "failing")
-_PLACED: Final = pattern_of(r"[^\s:]+:\d+")
+_PLACED: Final = pattern_of(r"[^\s:]+:\d+|, line \d+")
 _LEVEL: Final = pattern_beside(__file__, "level", re.IGNORECASE)
 _SEVERE: Final = frozenset({"ERROR", "CRITICAL", "FATAL"})
 _LISTED: Final = pattern_beside(__file__, "listed")
@@ -55,7 +63,7 @@ _MOST_SAID: Final = 5
 _WORD: Final = pattern_of(r"[a-z]+(?:'t)?")
 _CODE: Final = pattern_of(r"[A-Z]{1,4}\d{3,4}\b")
 _ASIDE: Final = pattern_beside(__file__, "aside", re.IGNORECASE)
-_RULE: Final = pattern_of(r"[-.=*#~_!<>|+]{3,}|^==\d+==")
+_RULE: Final = pattern_of(r"([-.=*#~_!<>|+])\1{2,}|[─-╿]+|^ *-->|^==\d+==")
 """What is only drawn."""
 _NUMBERS: Final = pattern_of(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
 _RAISED: Final = pattern_of(r"\b\w{0,60}(?:Error|Exception)\b: ?\S")
@@ -63,15 +71,17 @@ _RAISED: Final = pattern_of(r"\b\w{0,60}(?:Error|Exception)\b: ?\S")
 
 def finding_of(result: conversation.ToolReturned, room: int, count: Count) -> str:
     """What came of a call, in at most so many tokens: what a reader needs to go on."""
-    text, how = result.text, list[str]()
+    text, part = result.text, list[str]()
     if len(text) > 2 * _READ:
         start, end = text[:_READ], text[-_READ:]
         text = f"{start.rpartition(_LF)[0] or start}\n{end.partition(_LF)[2] or end}"
-        how.append(f"of {result.text.count(_LF) + 1:,} lines")
-    lines = [line for line in text.splitlines() if line.strip()]
+        part.append(f"of {result.text.count(_LF) + 1:,} lines")
+    shown = (_COLOUR.sub("", line.rstrip("\r").rpartition("\r")[2]) for line in text.split(_LF))
+    lines = [line for line in shown if line.strip()]
+    read = _HEADING.match(lines[0]) if lines else None
     ended = _ENDED.search(lines[-1][-_LINE:]) if lines else None
-    body = lines[:-1] if ended else lines
-    how += [ended[1]] if ended and ended[2] != "0" else []
+    body = lines[bool(read) : len(lines) - bool(ended)]
+    how = [ended[1]] if ended and ended[2] != "0" else []
     if hits := _hits(body):
         return _listed(f"{_counted(len(body), hits)}:", hits, room, count)
     if ended and len(text) < _SHORT and not _shape(body):
@@ -80,12 +90,14 @@ def finding_of(result: conversation.ToolReturned, room: int, count: Count) -> st
             return whole
     for recognise in _SHAPES:
         if said := recognise(body):
-            return one_line("; ".join([*said, *how]), room, count)
+            return one_line("; ".join([*said, *part, *how]), room, count)
     if not ended and result.status == "ok" and len(names := _names(text)) > 1:
         return _listed("defines", names, room, count)
+    if read and read[1].endswith(".md") and (titles := [one for one in body if one[0] == "#"]):
+        return _listed(f"{len(body):,} lines;", titles, room, count)
     if result.finding and all(_worth(line) < _WRONG for line in body):
         return one_line(result.finding, room, count)
-    return _telling(body, how, room, count)
+    return _telling(body, part or [f"{len(body):,} lines"], how, room, count)
 
 
 def _commits(lines: Sequence[str]) -> list[str]:
@@ -98,16 +110,22 @@ def _commits(lines: Sequence[str]) -> list[str]:
 
 
 def _diff(lines: Sequence[str]) -> list[str]:
-    """A diff: its files, with how many lines each gained and lost."""
+    """A diff: its files, with how many lines each gained and lost, and of which commit."""
     changed: dict[str, list[int]] = {}
     counts = [0, 0]
-    for line in lines:
-        if found := _DIFFED.match(line):
+    for before, line in pairwise(["", *lines]):
+        if (found := _DIFFED.match(line)) and (found[1] or before.startswith("--- ")):
             counts = changed.setdefault(found[1] or found[2], [0, 0])
         elif line[0] in "+-" and not line.startswith(("+++ ", "--- ")):
             counts["+-".index(line[0])] += 1
+    if not changed:
+        return []
+    said = (
+        [line for line in lines[:8] if line.startswith("    ")] if _COMMIT.match(lines[0]) else []
+    )
     told = [f"{path} +{more} -{less}" for path, (more, less) in changed.items()]
-    return [f"{plural(len(told), 'file')}: {_some(told)}"] if told else []
+    told += [line for line in lines if line.startswith("Only in ")]
+    return [*map(_bounded, said[:1]), f"{plural(len(told), 'file')}: {_some(told)}"]
 
 
 def _status(lines: Sequence[str]) -> list[str]:
@@ -127,10 +145,12 @@ def _status(lines: Sequence[str]) -> list[str]:
 def _checked(lines: Sequence[str]) -> list[str]:
     """A test run: what failed, the first error, and totals."""
     lines = [line[:_LONGEST_LINE] for line in lines]
-    failing = dict.fromkeys(found[1] for line in lines if (found := _FAILING.match(line)))
+    failing = dict.fromkeys(found[1] for line in lines if (found := _FAILING.match(line.strip())))
     if not failing:
         return []
     totals = [bare for line in lines if _TOTAL.search(bare := line.strip(" =-#*"))]
+    if not totals:
+        return []  # it only looks so: a source, say
     raised = [_bare(line) for line in lines if _RAISED.search(line)]
     return [f"failed: {_some(failing)}", *raised[:1], *totals[-4:]]
 
@@ -166,7 +186,8 @@ def _shape_of(value: object, deep: int = 0) -> str:
 def _log(lines: Sequence[str]) -> list[str]:
     """A log: how many errors and warnings, the first error and the last."""
     levels = [found[0].upper() if (found := _LEVEL.search(line[:80])) else "" for line in lines]
-    if len(lines) < 8 or sum(map(bool, levels)) * 2 < len(lines):
+    timed = sum(_TIME.search(line[:40]) is not None for line in lines)
+    if len(lines) < 8 or min(sum(map(bool, levels)), timed) * 2 < len(lines):
         return []
     wrong = [line for line, level in zip(lines, levels, strict=True) if level in _SEVERE]
     warned = sum(level.startswith("WARN") for level in levels)
@@ -244,7 +265,7 @@ class Placeholders:
 
 def _bounded(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _LINE else line[: _LINE - 1] + "…"
+    return line if len(line) <= _LINE else f"{line[: _LINE - _TAIL - 3]} … {line[-_TAIL:]}"
 
 
 def _hits(lines: Sequence[str]) -> list[str]:
@@ -263,15 +284,17 @@ def _counted(hits: int, places: Sequence[str]) -> str:
     return f"{hits:,} hit{'' if hits == 1 else 's'}{files}"
 
 
-def _telling(lines: Sequence[str], how: Sequence[str], room: int, count: Count) -> str:
+def _telling(
+    lines: Sequence[str], size: Sequence[str], how: Sequence[str], room: int, count: Count
+) -> str:
     """The lines that say most of what came of it, in their order: as many as there is room for."""
     bare = list(filter(None, map(_bare, lines)))
     chosen: list[int] = []
     said, misses = "", 0
     for at in _ranked(bare):
         more = sorted([*chosen, at])
-        size = [f"{len(lines):,} lines"] if len(lines) > 2 * len(more) else []
-        longer = "; ".join([*size, *(bare[one] for one in more), *how])
+        sized = size if len(lines) > 2 * len(more) else ()
+        longer = "; ".join([*sized, *(bare[one] for one in more), *how])
         if count(longer) <= room:
             chosen, said = more, longer
         elif (misses := misses + 1) > _MISSES:
@@ -292,11 +315,13 @@ def _ranked(lines: Sequence[str]) -> list[int]:
         look: _worth(line) for look, line in {**dict(zip(looks, lines, strict=True))}.items()
     }
     worth = [by_look[look] for look in looks]
-    wrong = next((at for at, value in enumerate(worth) if value >= _WRONG), len(lines))
-    for at in range(wrong, len(lines)):
-        if worth[at] >= 0 and _PLACED.search(lines[at]):
-            worth[at] += _WRONG
-            break
+    placed = [worth[at] >= 0 and bool(_PLACED.search(line)) for at, line in enumerate(lines)]
+    lead = 1
+    for at in [at for at, value in enumerate(worth) if value >= _WRONG and not placed[at]]:
+        near = (at + by for by in (1, -1, 2, -2, 3) if 0 <= at + by < len(lines))
+        if (place := next((one for one in near if placed[one]), None)) is not None:
+            worth[place] = max(worth[place], worth[at] + lead - _BESIDE)
+            lead = 0
     for at, look in enumerate(looks):
         worth[at] += _ODD * (uniform and alike[look] == 1 and worth[at] >= 0)
         worth[at] += at in (0, len(lines) - 1)

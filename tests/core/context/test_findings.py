@@ -87,15 +87,20 @@ def test_a_finding_is_one_line_within_its_room(text: str, room: int) -> None:
     assert quarter(said) <= room
 
 
-OUTPUTS = Path(__file__).parents[2] / "corpora" / "outputs.jsonl"
+CORPORA = Path(__file__).parents[2] / "corpora"
 
 
-def test_what_stays_of_an_output_is_what_a_reader_needs_to_go_on() -> None:
-    """Of 189 outputs of 80 programs, nine in ten things that a reader needs stay."""
+@pytest.mark.parametrize(("outputs", "least"), [("outputs", 0.95), ("outputs_apart", 0.82)])
+def test_what_stays_of_an_output_is_what_a_reader_needs_to_go_on(
+    outputs: str, least: float
+) -> None:
+    """Of 189 outputs of 80 programs, and of others whose needs were written by somebody who did
+    not know what findings look for; of those 79 in a hundred stayed before anybody looked at them.
+    """
     kept: list[bool] = []
-    for line in OUTPUTS.read_text(encoding="utf-8").splitlines():
+    for line in (CORPORA / f"{outputs}.jsonl").read_text(encoding="utf-8").splitlines():
         output = json.loads(line)
         result = ToolReturned(call="c", name=output["tool"], text=output["text"])
         found = finding_of(result, 78, lambda text: len(text) // 4).lower()
         kept += [need.lower() in found for need in output["needs"]]
-    assert sum(kept) >= 0.9 * len(kept)
+    assert sum(kept) >= least * len(kept)
