@@ -111,7 +111,7 @@ class Room:
     async def command(self, line: str) -> ev.CommandEnded:
         """Run a slash command, to its end."""
         self._ended = asyncio.get_running_loop().create_future()
-        self.conversation.command(line)
+        self.conversation.command(line, how="the client went back")
         return await self._ended
 
     async def close(self) -> None:
@@ -196,8 +196,9 @@ class Gateway(msgspec.Struct, eq=False):
         await room.turn.acquire()
         try:
             planned = await asyncio.to_thread(self._plan, key, marks, last)
-            if planned.action == "rewound" and planned.to_turn > 0:
-                await room.command(f"/rewind turn {planned.to_turn}")
+            if planned.action == "rewound":
+                to = f"turn {planned.to_turn}" if planned.to_turn else "before turn 1"
+                await room.command(f"/rewind {to}")
             elif planned.action not in ("appended", "retried"):
                 forked = await self._fork(room, key, planned)
                 room.turn.release()

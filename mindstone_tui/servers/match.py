@@ -8,6 +8,7 @@ since. Nothing is ever written over. Pure functions and values, except for `Reco
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, Literal
 
 import msgspec
@@ -185,7 +186,7 @@ def plan(prior: Sequence[str], record: Record, new: str = "") -> Plan:
             return Plan(known=known)
         return _go_back(record, _before(record, sibling.turn), root, known)
     if known == 0:
-        return Plan()
+        return _other_first_words(prior, record)
     turn = turn_of_last(prior[:known], record.messages)
     later = [number for number in record.channels if number > turn]
     return _go_back(record, turn, root, known) if later else Plan(known=known)
@@ -211,6 +212,16 @@ def _again(record: Record, new: str) -> Plan:
         return Plan()
     back = _go_back(record, _before(record, last.turn), digest([new]), 0)
     return back if back.action == "rewound" else Plan()
+
+
+def _other_first_words(prior: Sequence[str], record: Record) -> Plan:
+    """A past that begins as none here does: another conversation, or one whose first message was
+    said anew, if what came after that is known."""
+    for before, after in pairwise(record.messages):
+        if after.ours and before.turn == after.turn and prior[1:2] and prior[1] in after.marks:
+            root = record.channels.get(after.turn, ("", ""))[1]
+            return _go_back(record, _before(record, after.turn), root, 0)
+    return Plan()
 
 
 def _go_back(record: Record, turn: int, root: str, known: int) -> Plan:

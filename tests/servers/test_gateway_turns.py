@@ -14,6 +14,9 @@ import pytest
 from mindstone_tui import api
 from mindstone_tui.core.entries import Line, Sampling, ToolCall, ToolSchema, Usage
 from mindstone_tui.core.errors import NoSuchSession, UsageError
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.replay.verify_requests import rebuilt_calls
+from mindstone_tui.core.transcript import History
 from mindstone_tui.servers.gateway import Gateway, Run, TurnFailed, _added
 from mindstone_tui.servers.wire import ClientMessage, ClientRequest, Picture, Reply
 from tests.core.session.stage import calls, check_history, script
@@ -231,6 +234,23 @@ async def test_going_back_rewinds_here_and_forks_where_others_have_spoken(home: 
             assert run.room.conversation.session == f"agent:default:main-fork-{number}"
             assert desk.asked(f"main-fork-{number}") == ["one", f"fork {number}"]
         assert desk.asked()[-1] == "I am here, too"
+
+
+async def test_a_first_message_that_was_said_anew_takes_the_place_of_the_first_try(
+    home: Path,
+) -> None:
+    async with sitting(home) as desk:
+        kestrel, merlin = "The cache is on kestrel.", "The cache is on merlin."
+        await desk.ask(*talk(kestrel), session="e")
+        await desk.ask(*talk(kestrel, "Aye.", "Thanks."), session="e")
+        run, _ = await desk.ask(*talk(merlin, "Aye.", "Where is it?"), session="e")
+        with History(desk.home.places.session(SessionKey.parse("e"))) as history:
+            (sent,) = rebuilt_calls(history, run.turn)
+        assert merlin in str(sent.messages)
+        assert kestrel not in str(sent.messages)
+        await desk.ask(*talk("Another conversation.", "No.", "Is it?"), session="e")
+        (gone,) = desk.entries("rewound", "e")
+        assert (gone.to_turn, gone.how) == (0, "the client went back")
 
 
 async def test_going_back_before_the_first_turn_begins_another_session(home: Path) -> None:
