@@ -20,6 +20,7 @@ from mindstone_tui.core.session.features import Feature, Happening, WrongUse, co
 from mindstone_tui.core.session.questions import decisions_of
 from mindstone_tui.core.session.services import CHOICES, SessionServices
 from mindstone_tui.core.text import exact, one_line
+from mindstone_tui.core.transcript.reader import unheard
 
 MODES: tuple[str, ...] = get_args(Mode)
 POLICIES: tuple[str, ...] = get_args(Policy)
@@ -29,6 +30,14 @@ class WindowFeature(Feature):
     """The working set: looked at, and steered by hand."""
 
     name = "the window"
+
+    def untold(self) -> Sequence[str]:
+        """An answer that broke off reads as one that ended, to the model that goes on after it."""
+        shown = self.context.window.fold.lines
+        with self.context.transcript.history() as history:
+            lines = unheard(history, ("assistant_partial",))
+            broken = any(line.kind == "assistant_partial" and line.seq in shown for line in lines)
+        return ("[Your answer before this message broke off: no more of it was said.]",) * broken
 
     @command("context", usage="[list|detail]", words=("list", "detail"))
     async def show_context(self, argument: str) -> AsyncIterator[Happening]:

@@ -9,6 +9,13 @@ from typing import Any
 import pytest
 
 from mindstone_tui.core import events
+from mindstone_tui.core.entries import Draft, Usage
+from mindstone_tui.core.entries.conversation import (
+    AssistantPartial,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
 from mindstone_tui.core.entries.derived import CheckpointSaved, StandingInstructionOffered
 from mindstone_tui.core.entries.window import ToolResultsTrimmed
 from mindstone_tui.core.features.working_set import MODES, POLICIES
@@ -222,3 +229,20 @@ async def test_a_fork_and_a_new_session_keep_the_model(home: Path, tmp_path: Pat
         assert fork.all(events.SessionReady)[0].model == model
         ended = [line.turn for line in fork.lines() if line.kind == "turn_ended"]
         assert ended == [1], "its last turn has its end"
+
+
+async def test_the_model_hears_once_that_its_answer_broke_off(home: Path, tmp_path: Path) -> None:
+    broken = [
+        TurnStarted(origin="typed"),
+        UserMessage(text="Count to a thousand."),
+        AssistantPartial(text="One, two, "),
+        TurnEnded(ending="interrupted", why="", remedy="", calls=1, tools=0, usage=Usage()),
+    ]
+    written = transcript_in(home)
+    written.append_all([Draft(entry=entry, turn=1, channel="cli") for entry in broken])
+    written.close()
+    async with on_stage(home, model=script(tmp_path, {"text": "Three."}, loop=True)) as stage:
+        await stage.say("Go on.")
+        await stage.say("And then?")
+        said = [line.entry for line in stage.lines() if isinstance(line.entry, UserMessage)]
+        assert [("broke off" in one.note) for one in said] == [False, True, False]
