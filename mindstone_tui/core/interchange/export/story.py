@@ -273,8 +273,9 @@ def outcomes(source: StorySource) -> Outcomes:
     kinds = ("Asked", "Decided", "Corrected", "Commits", "Files")
     found: Outcomes = {name: {} for name in kinds}
 
-    def add(kind: str, words: str, line: Line | Action) -> None:
+    def add(kind: str, words: str, line: Line | Action, stands: Collection[str] = ()) -> None:
         words = sentences.shortened(" ".join(words.split()), _ASKED)
+        words += f" ({'; '.join(stands)})" if stands else ""
         found[kind].setdefault(words, []).append((line.seq, line.turn))
 
     standings = source.standings
@@ -286,7 +287,7 @@ def outcomes(source: StorySource) -> Outcomes:
             case conversation.UserMessage(text=text):
                 words = as_written(text)
                 if not intent.is_small_talk(words):
-                    add("Asked", quoted(line, words), line)
+                    add("Asked", quoted(line, words), line, source.stands(line, REPLACED))
                 if standings.replaced_by(line.seq) is not None:
                     continue
                 gone = {one for part in standings.corrected_by(line.seq).values() for one in part}
