@@ -371,12 +371,18 @@ def files(
         help="Print this file as it was, or a content by its hash (sha256:3dee2f99); lists all "
         "files if omitted.",
     ),
-    at: int | None = given(None, "TURN", "After this turn; 0 is before the first.", "--at", min=0),
+    at: int | None = given(
+        None,
+        "TURN",
+        "After this turn, 0 is before the first; as they are now if omitted.",
+        "--at",
+        min=0,
+    ),
     out: Path | None = given(None, "FOLDER", "Write all of them into a new folder instead."),
     session: str = options.SESSION,
     json: bool = options.JSON,
 ) -> None:
-    """Show files as they were after a turn.
+    """Show files as they are now, or were after a turn.
 
     Only files that a turn touched are known. Nothing in the workspace is changed; `mindstone run
     "/undo"` does that.
@@ -385,22 +391,22 @@ def files(
     if not where.folder.exists():
         raise where.missing()
     known = file_states.FilesOfSession(where)
-    turn = known.last_turn if at is None else at
     if path and out is not None:
         raise errors.UsageError("PATH and --out cannot be combined.", "Use one of them.")
     if path:
-        sys.stdout.buffer.write(known.content(turn, path))
+        sys.stdout.buffer.write(known.content(at, path))
         sys.stdout.buffer.flush()
         return
     if out is not None:
-        count, problems = known.write(turn, paths.from_home(out).absolute())
+        count, problems = known.write(at, paths.from_home(out).absolute())
         for problem in problems:
             output.hint(problem)
-        output.hint(f"{plural(count, 'path')} as they were after turn {turn} are in {out}.")
+        when = "are now" if at is None else f"were after turn {at}"
+        output.hint(f"{plural(count, 'path')} as they {when} are in {out}.")
         return
-    found = known.at(turn)
+    found = known.at(at)
     if json:
-        output.say_json({"turn": turn, "files": found})
+        output.say_json({"turn": known.last_turn if at is None else at, "files": found})
     elif not found:
         output.hint("No turn of this session changed a file.")
     else:

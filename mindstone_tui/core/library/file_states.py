@@ -36,11 +36,12 @@ class FilesOfSession:
             kept = history.newest(steps.KINDS, _EVERYTHING)
             # A fork keeps no files.
             lines = [line for line in kept if not line.parent and line.seq <= through]
-            self.last_turn = max((line.turn for line in lines), default=0)
+            begun = history.newest(("turn_started", *steps.KINDS), _EVERYTHING)
+            self.last_turn = next((line.turn for line in begun), 0)
         self.story: steps.FileSteps = steps.read_steps(reversed(lines), self.store)
 
-    def at(self, turn: int) -> list[FileAt]:
-        """Every path that was ever touched, as it stood when a turn had ended."""
+    def at(self, turn: int | None) -> list[FileAt]:
+        """Every path that was ever touched, as it stood when a turn had ended; for None, now."""
         return [
             FileAt(
                 root=root,
@@ -52,13 +53,14 @@ class FilesOfSession:
             for (root, path), node in sorted(self.story.at(turn).items())
         ]
 
-    def content(self, turn: int, path: str) -> bytes:
-        """A file's bytes as they were after a turn, or those with a hash: `sha256:3dee2f9934c7`."""
+    def content(self, turn: int | None, path: str) -> bytes:
+        """A file's bytes as they were then, or those with a hash: `sha256:3dee2f9934c7`."""
         if path.startswith(BY_HASH):
             return self._by_hash(path.removeprefix(BY_HASH).lower())
         if (node := self._node(turn, path)) is None or node.kind not in ("file", "link"):
-            what = "was not there" if node is None else f"was a {node.kind}"
-            raise errors.UndoError(f"{text.exact(path)} {what} after turn {turn}.")
+            what = "not there" if node is None else f"a {node.kind}"
+            said = f"is {what} now" if turn is None else f"was {what} after turn {turn}"
+            raise errors.UndoError(f"{text.exact(path)} {said}.")
         return self.store.get(node.digest)
 
     def _by_hash(self, start: str) -> bytes:
@@ -71,7 +73,7 @@ class FilesOfSession:
             )
         return self.store.get(found[0])
 
-    def _node(self, turn: int, path: str) -> scan.Node | None:
+    def _node(self, turn: int | None, path: str) -> scan.Node | None:
         states = self.story.at(turn)
         meant = [key for key in states if path in (key[1], f"{key[0]}/{key[1]}")]
         if not meant:
@@ -81,7 +83,7 @@ class FilesOfSession:
             )
         return states[meant[0]]
 
-    def write(self, turn: int, folder: Path) -> tuple[int, tuple[str, ...]]:
+    def write(self, turn: int | None, folder: Path) -> tuple[int, tuple[str, ...]]:
         """Put the files as they were into a new folder; how many, and what could not be."""
         if folder.exists() and any(folder.iterdir()):
             raise errors.UndoError(f"{folder} is not empty.", "Name a new folder for --out.")

@@ -138,13 +138,13 @@ class FileSteps:
             ChangeSet(act.root, act.changes) for act in self._acts.get(turns, ()) if act.changes
         ]
 
-    def at(self, turn: int) -> dict[tuple[str, str], Node | None]:
-        """Every path that was ever touched as it stood when a turn had ended."""
+    def at(self, turn: int | None) -> dict[tuple[str, str], Node | None]:
+        """Every path that was ever touched as it stood when a turn had ended; for None, now."""
         states: dict[tuple[str, str], Node | None] = {}
         later: dict[tuple[str, str], Node | None] = {}
         for step in self.steps:
             # What a person put back after a turn bears that turn's number and came after its end.
-            past = step.turn < turn if step.restored else step.turn <= turn
+            past = turn is None or step.turn < turn + (step.restored is None)
             for each in step.known_changes:
                 key = (step.root, each.path)
                 if past:

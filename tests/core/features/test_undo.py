@@ -102,6 +102,29 @@ async def test_turns_are_taken_back_and_done_again_byte_for_byte(tmp_path: Path)
     assert all(out[path] == third[path] for path in out.keys() - {"src"})
 
 
+async def test_what_is_there_now_has_what_was_taken_back_or_done_again_last(
+    tmp_path: Path,
+) -> None:
+    work = workspace(tmp_path)
+    writes = calls(("write", {"path": "worker.py", "content": "x\n"}))
+    says = script(tmp_path, writes, *[{"text": "ok"}] * 3)
+    async with on_stage(tmp_path / "home", cwd=work, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("write it")
+        for command, now in (("/undo", "none"), ("/redo", "file")):
+            assert (await stage.run(command))[0].ok
+            for turns in (0, 1):  # right away, and one turn later
+                for _ in range(turns):
+                    await stage.say("go on")
+                known = FilesOfSession(stage.places)
+                assert [each.kind for each in known.at(None)] == [now], command
+                out = tmp_path / f"{now}{turns}"
+                assert known.write(None, out)[0] == (now == "file")
+                assert (out / "worker.py").exists() == (now == "file")
+        assert known.last_turn == 3
+        assert [known.at(turn)[0].kind for turn in (0, 1, 2, 3)] == ["none", "file", "none", "file"]
+
+
 async def test_the_model_is_told_once_that_files_were_put_back_and_the_prompt_goes_on_growing(
     tmp_path: Path,
 ) -> None:
