@@ -35,10 +35,11 @@ _BUSY: Final = 5.0
 _PATIENCE: Final = 5.0
 """Seconds of work that a database may take before its next row, and as many for each 64 MB."""
 _STEPS: Final = 1_000
+_TEXT: Final = (str, bytes)
 _TOLD: Final = 4
 """A database may tell so many times its size: some rows are read once more for each session."""
-_RATIO: Final = 100
-"""An archive may hold so many times its size; chats pack to a tenth, or a thirtieth at best."""
+_RATIO: Final = 300
+"""An archive may hold so many times its size; chats pack to a tenth, endless zeros to a 250th."""
 _ZIP: Final = b"PK\x03\x04"
 _MEMBER: Final = patterns.pattern_of(r"(?:^|/)conversations[^/]*\.json$")
 _PACKED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -170,10 +171,9 @@ def has_columns(sample: Sample, table: str, *names: str) -> bool:
 @contextlib.contextmanager
 def connected(path: Path) -> Iterator[sqlite3.Connection]:
     """An open database that cannot be changed."""
-    log = path.with_name(f"{path.name}-wal")
-    logged = log.stat().st_size if log.exists() else 0
-    place = f"file:{quote(str(path.absolute()))}?mode=ro{'' if logged else '&immutable=1'}"
-    bound = _Bound(path.stat().st_size + logged)
+    bound = _Bound(stored_size(path))
+    alone = bound.size == path.stat().st_size
+    place = f"file:{quote(str(path.absolute()))}?mode=ro{'&immutable=1' if alone else ''}"
     connection = sqlite3.connect(place, uri=True, timeout=_BUSY)
     try:
         longest = min(read_bytes.LONGEST_RECORD, max(bound.size, _CHUNK))
@@ -187,15 +187,27 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
+def stored_size(path: Path) -> int:
+    """How large a database is, with what a writer has only logged so far."""
+    log = path.with_name(f"{path.name}-wal")
+    return path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+
+
 def _stored_only(connection: sqlite3.Connection) -> Callable[..., int]:
-    """Says what a query may do: read what is stored, nothing that is computed, change nothing."""
+    """Says what a query may do: read what is stored, and change nothing.
+
+    A column that would be computed is empty. Indexes for searching are not looked at: they may
+    want a module that this machine does not have.
+    """
     with contextlib.closing(connection.execute(_COMPUTED)) as found:
         computed = {tuple(row) for row in found}
 
     def judge(action: int, table: str | None, column: str | None, _: object, view: object) -> int:
         is_look = action in _LOOKS or (action == sqlite3.SQLITE_PRAGMA and table == "table_xinfo")
-        stored = is_look and view is None and (table, column) not in computed
-        return sqlite3.SQLITE_OK if stored else sqlite3.SQLITE_DENY
+        if not is_look or view is not None:
+            return sqlite3.SQLITE_DENY
+        is_computed = (str(table).lower(), column) in computed
+        return sqlite3.SQLITE_IGNORE if is_computed else sqlite3.SQLITE_OK
 
     return judge
 
@@ -203,8 +215,9 @@ def _stored_only(connection: sqlite3.Connection) -> Callable[..., int]:
 _LOOKS: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
 _COLUMNS: Final = """SELECT i.name FROM sqlite_master AS m, pragma_table_xinfo(m.name) AS i
     WHERE m.type = 'table' AND m.name = ?"""
-_COMPUTED: Final = """SELECT m.name, i.name FROM sqlite_master AS m, pragma_table_xinfo(m.name) AS i
-    WHERE m.type = 'table' AND i.hidden = 2"""
+_COMPUTED: Final = """SELECT lower(m.name), i.name
+    FROM sqlite_master AS m, pragma_table_xinfo(m.name) AS i
+    WHERE m.type = 'table' AND m.rootpage > 0 AND i.hidden = 2"""
 """Columns whose values nobody stored: one call of a function there can go on for an hour."""
 
 
@@ -223,7 +236,7 @@ class _Bound:
 
     def row(self, cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> sqlite3.Row:
         """A row by its names, counted."""
-        self._left -= sum(len(it) if isinstance(it, str | bytes) else 1 for it in values)
+        self._left -= sum([len(it) if isinstance(it, _TEXT) else 1 for it in values])
         if self._left < 0:
             raise sqlite3.DataError("it tells far more than it can hold")
         self._since = None
@@ -297,7 +310,7 @@ def exported(path: Path) -> Iterator[Numbered | Broken]:
         with zipfile.ZipFile(path) as archive:
             if not (members := _members(archive)):
                 yield Broken(line=1, why="an archive without conversations.json")
-            left = most_unpacked(path)
+            left = most_unpacked(path.stat().st_size, _RATIO)
             for member in members:
                 if (left := left - member.file_size) < 0:
                     yield Broken(line=1, why="the archive unpacks to far more than chats do")
@@ -307,9 +320,9 @@ def exported(path: Path) -> Iterator[Numbered | Broken]:
         yield Broken(line=1, why=f"the archive cannot be read: {error}")
 
 
-def most_unpacked(path: Path) -> int:
-    """How many bytes may come out of what is packed in a file, all of it together."""
-    return read_bytes.LONGEST_RECORD + path.stat().st_size * _RATIO
+def most_unpacked(size: int, ratio: int) -> int:
+    """How many bytes may come out of what is packed in a file of this size, all of it together."""
+    return read_bytes.LONGEST_RECORD + size * ratio
 
 
 def _from_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Iterator[Numbered | Broken]:

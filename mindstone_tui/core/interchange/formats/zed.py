@@ -36,6 +36,8 @@ _COUNTS: Final = (
     *("cache_read_input_tokens", "cache_creation_input_tokens"),
 )
 _UNPACKER: Final = ("zstd", "-dcq")
+_RATIO: Final = 1_000
+"""Threads may unpack to so many times their size; a log that was read 200 times does to 600."""
 
 
 def _recognises(sample: Sample) -> bool:
@@ -46,7 +48,7 @@ def _recognises(sample: Sample) -> bool:
 def _read(path: Path) -> Records:
     with sources.connected(path) as connection:
         found = sources.rows(connection, "SELECT * FROM threads ORDER BY updated_at, id")
-        left = sources.most_unpacked(path)
+        left = sources.most_unpacked(sources.stored_size(path), _RATIO)
         for number, row in enumerate(found, 1):
             raw = _unpacked(row)
             left -= len(raw) if isinstance(raw, bytes) else 0

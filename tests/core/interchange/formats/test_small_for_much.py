@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import sqlite3
 import struct
@@ -59,15 +60,31 @@ def test_rows_that_a_view_would_compute_are_not_read(tmp_path: Path, endless: st
         assert "not authorized" in _read(tmp_path, path)[0]
 
 
-def test_a_column_that_a_function_would_compute_is_not_read(tmp_path: Path) -> None:
-    long = "AS (printf('%.*c', 1000, 'x'))"
+def test_a_column_that_a_function_would_compute_is_empty(tmp_path: Path) -> None:
+    computed = f"metadata_json AS (printf('%.*c', 1000, 'x')), content_json AS ('{_HI}')"
     path = _database(
         tmp_path / "sessions.db",
         *_SESSION,
-        f"CREATE TABLE messages ({_MESSAGES}, more {long})",
-        f"INSERT INTO messages VALUES (1, 'm', 's', 'user', 1, '{_HI}')",
+        f"CREATE TABLE messages ({_MESSAGES.removesuffix(', content_json')}, {computed})",
+        "INSERT INTO messages VALUES (1, 'm', 's', 'user', 1)",
     )
-    assert "prohibited" in _read(tmp_path, path)[0]
+    assert _read(tmp_path, path) == ["a message without content"]
+
+
+def test_what_is_stored_beside_computed_columns_and_unknown_modules_is_read(
+    tmp_path: Path,
+) -> None:
+    path = _database(
+        tmp_path / "sessions.db",
+        *_SESSION,
+        f"CREATE TABLE messages ({_MESSAGES}, more AS (json_extract(content_json, '$[0].text')))",
+        f"INSERT INTO messages VALUES (1, 'm', 's', 'user', 1, '{_HI}')",
+        "PRAGMA writable_schema = ON",
+        "INSERT INTO sqlite_master VALUES"
+        " ('table', 'near', 'near', 0, 'CREATE VIRTUAL TABLE near USING vec0(e float[4])')",
+    )
+    report = take_over(tmp_path, path)
+    assert (report.added, report.skipped) == (1, ())
 
 
 def _knotted(path: Path, table: str, depth: int) -> Path:
@@ -146,7 +163,7 @@ def _archive(path: Path, how: int, members: int, size: int) -> Path:
 
 
 def test_an_archive_that_unpacks_to_a_thousand_times_its_size_is_not_read(tmp_path: Path) -> None:
-    path = _archive(tmp_path / "export.zip", zipfile.ZIP_DEFLATED, 4, 20_000_000)
+    path = _archive(tmp_path / "export.zip", zipfile.ZIP_DEFLATED, 6, 20_000_000)
     assert "far more than chats do" in _read(tmp_path, path)[-1]
 
 
@@ -161,7 +178,7 @@ def test_an_archive_packed_as_no_service_packs_is_no_session(tmp_path: Path, how
 
 
 @pytest.mark.skipif(shutil.which("zstd") is None, reason="zstd is not installed")
-def test_threads_that_unpack_to_a_thousand_times_their_size_end(tmp_path: Path) -> None:
+def test_threads_that_unpack_to_thousands_of_times_their_size_end(tmp_path: Path) -> None:
     thread = json.dumps({"messages": [], "more": " " * 40_000_000}).encode()
     packed = subprocess.run(["zstd", "-qc"], input=thread, capture_output=True, check=True).stdout
     path = _database(
@@ -172,3 +189,25 @@ def test_threads_that_unpack_to_a_thousand_times_their_size_end(tmp_path: Path) 
         made.executemany("INSERT INTO threads VALUES (?, ?, ?, ?, ?)", rows)
         made.commit()
     assert "far more than threads do" in _read(tmp_path, path)[-1]
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="zstd is not installed")
+@pytest.mark.parametrize("logged", [True, False])
+def test_threads_in_which_one_log_was_read_again_and_again_are_read(
+    tmp_path: Path, *, logged: bool
+) -> None:
+    took = random.Random(1).randrange
+    log = "".join(f"request {n} was answered in {took(9_000)} ms\n" for n in range(4_000))
+    told = [{"User": {"content": [{"Text": log}]}}] * 60
+    thread = json.dumps({"messages": [], "more": told}).encode()
+    packed = subprocess.run(["zstd", "-qc"], input=thread, capture_output=True, check=True).stdout
+    assert 100 < len(thread) / len(packed) < 600
+    path = tmp_path / "threads.db"
+    with closing(sqlite3.connect(path)) as made:
+        if logged:
+            made.execute("PRAGMA journal_mode = WAL")
+        made.execute("CREATE TABLE threads (id, summary, data_type, data, updated_at)")
+        rows = [(f"t{number}", "s", "zstd", packed, number) for number in range(16)]
+        made.executemany("INSERT INTO threads VALUES (?, ?, ?, ?, ?)", rows)
+        made.commit()
+        assert _read(tmp_path, path) == []
