@@ -6,11 +6,12 @@ parts are: the first of them at which there is anything. What no rule fits is co
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from functools import cache, partial
+from itertools import count
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
@@ -19,15 +20,17 @@ from mindstone_tui.core.patterns import pattern_of
 
 from ..read_bytes import Fields, Flaw, mapping, moment, sequence, text
 from . import parts, sources
-from .base import About, Aside, Began, Broken, Format, Record, Records, Sample, Used
+from .base import About, Aside, Began, Broken, Format, Gave, Record, Records, Sample, Used
 
 _PASTED: Final = pattern_of(r"\[Pasted text #(\d{1,6})[^\]]{0,40}\]")
+_NO_CONTENT: Final = "the content is neither text nor a list of blocks"
 _USUAL: Final = {
     "began": "id", "content": "content", "id": "id", "title": "title", "folder": "cwd",
     "branch": "", "parent": "", "cost": "", "told": "", "provider": "", "name": "tool_name",
     "ts": "time|timestamp|created_at", "created": "created_at", "model": "model|model_id",
     "calls": "tool_calls", "thought": "reasoning_content|reasoning|thinking", "error": "",
-    "call": "tool_call_id", "failed": "", "totals": "", "finish": "",
+    "call": "tool_call_id", "totals": "", "finish": "", "signature": "", "redacted": "",
+    "picture": "",
 }  # fmt: skip
 """Where parts of an object stand in most programs' files."""
 
@@ -61,9 +64,15 @@ class _Program(msgspec.Struct, frozen=True):
     group: str = ""
     """What the objects of one conversation have in common, if a file holds many."""
     body: str = ""
+    blocks: list[_Rule] = []
+    """What a content is made of, where its blocks are not those of an API."""
     columns: list[str] = []
     sessions: str = ""
     messages: str = ""
+    json: list[str] = []
+    """Columns of messages that are JSON."""
+    home: str = ""
+    """The folder in which the project keeps the database."""
     keeps: list[str] = []
     """The tag around what the person said; `cuts` are around what was added."""
     cuts: list[str] = []
@@ -97,9 +106,57 @@ def _fits(fields: Fields, when: dict[str, list[str]]) -> bool:
     return all(
         _at(fields, ways) is not None
         if wanted == ["*"]
-        else any(fnmatchcase(text(_at(fields, ways)), each) for each in wanted)
+        else any(fnmatchcase(_word(_at(fields, ways)), each) for each in wanted)
         for ways, wanted in when.items()
     )
+
+
+def _word(value: object) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else text(value)
+
+
+def _rule_for(fields: Fields, rules: list[_Rule]) -> tuple[_Rule, Callable[[str], Any]]:
+    """The first rule that fits, and what finds the parts of the object by it."""
+    rule = next(it for it in rules if _fits(fields, it.when))
+    return rule, lambda name: _at(fields, rule.at[name])
+
+
+def _result(number: int, get: Callable[[str], Any], *, failed: bool, ts: str, id: str) -> Gave:  # noqa: A002 (the record's own name for it)
+    content, error, picture = get("content"), text(get("error")), get("picture")
+    shown = [{"type": "image", "source": {"type": "base64", "data": picture}}] if picture else []
+    said = parts.joined((parts.plain(content) or "", error, parts.plain(shown) or ""))
+    told = (number, get("call"), shown or content)
+    failed = failed or bool(error)
+    return parts.result_of(*told, said=said, name=get("name"), failed=failed, id=id, ts=ts)
+
+
+def _pieces(program: _Program, content: object, number: int) -> parts.MessageParts | None:
+    """The pieces of a content; None where it is none."""
+    if not program.blocks:
+        return parts.pieces_of_blocks(content, number)
+    if not isinstance(content, list):
+        return None
+    pieces = parts.MessageParts(number)
+    for each in map(mapping, content):
+        rule, get = _rule_for(each, program.blocks)
+        match rule.do:
+            case "block":
+                parts.add_block(pieces, each)
+            case "text":
+                pieces.texts.append(text(get("content")))
+            case "thought":
+                pieces.think(get("thought"), get("signature"), get("redacted"))
+            case "call":
+                pieces.call(get("name"), get("calls"), get("call"))
+            case "result" | "failed" as what:
+                pieces.results.append(_result(number, get, failed=what == "failed", ts="", id=""))
+            case "file":
+                pieces.attach(text(get("name")), text(get("content")), get("picture"))
+            case "finish":
+                pieces.finish = text(get("finish"))
+            case _:
+                pieces.others.append(parts.unknown(each.get("type")))
+    return pieces
 
 
 class _Talk:
@@ -121,17 +178,14 @@ class _Talk:
 
     def take(self, number: int, fields: Fields) -> Records:
         """One more object."""
-        rule = next(it for it in self._program.rules if _fits(fields, it.when))
-
-        def get(name: str) -> Any:
-            return _at(fields, rule.at[name])
-
+        rule, get = _rule_for(fields, self._program.rules)
         ts, name = moment(get("ts")) or self._ts, text(get("id"))
         model = parts.model_of({"model": get("model"), "provider": get("provider")}) or self._model
         match rule.do:
             case "about":
                 self._ts = ts
                 yield from self.about(fields, name, rule.at)
+                yield from self.used_in_all(fields)
             case "title":
                 yield from parts.titled(get("title"))
             case "model":
@@ -145,13 +199,15 @@ class _Talk:
             case "aside":
                 kind = text(_at(fields, self._program.kind))
                 yield parts.unknown((rule.named or "{kind}").format(kind=kind))
+            case "broken":
+                yield Broken(line=number, why=rule.named)
             case "used":
                 yield from self.flush()
                 usage = parts.counted(mapping(get("told")), *rule.counts, apart=True)
                 yield from parts.used(usage, model, answer=name)
             case _:
                 yield from self.flush()
-                yield from self._message(rule.do, number, fields, get, ts, model)
+                yield from self._message(rule, number, fields, get, ts, model)
                 counts = self._program.counts if rule.do == "assistant" else []
                 usage = parts.counted(mapping(get("told")), *counts, apart=True, cost=get("cost"))
                 yield from parts.used(usage if counts else Usage(), model)
@@ -174,38 +230,35 @@ class _Talk:
             parts.add_block(step, part)
 
     def _message(
-        self, role: str, number: int, fields: Fields, get: Any, ts: str, model: str
+        self, rule: _Rule, number: int, fields: Fields, get: Any, ts: str, model: str
     ) -> Records:
-        content, name = get("content"), text(get("id"))
-        pieces = parts.pieces_of_blocks(content, number)
-        match role:
+        name, pieces = text(get("id")), _pieces(self._program, get("content"), number)
+        yield from pieces.others if pieces else ()
+        match rule.do:
             case _ if pieces is None:
-                yield Broken(line=number, why="the content is neither text nor a list of blocks")
-            case "result":
-                error = text(get("error"))
-                failed = bool(error) or get("failed") is True or fields.get("status") == "ERROR"
-                said, tool = parts.joined((parts.plain(content) or "", error)), text(get("name"))
-                told = (number, get("call"), content)
-                yield parts.result_of(*told, said=said, name=tool, failed=failed, id=name, ts=ts)
+                yield Broken(line=number, why=rule.named or _NO_CONTENT)
+            case "result" | "failed":
+                yield _result(number, get, failed=rule.do == "failed", ts=ts, id=name)
             case "given":
                 yield from pieces.given(ts, name)
             case "ran":
                 pieces.texts[:] = [f"!{pieces.said}", text(get("error"))]
                 yield pieces.record("user", id=name, ts=ts)
             case "user":
-                yield from pieces.given(ts, name)
+                yield from pieces.given(ts, text(get("given")))
                 was = pieces.said
                 pieces.texts[:], cut = self._own(was, fields)
                 yield from (Aside(what=self._program.cut) for _ in range(cut))
-                if pieces.said or not (was or pieces.results):
+                if pieces.said or not (was or pieces.results or pieces.others):
                     yield pieces.record("user", id=name, ts=ts)
             case _:
                 pieces.think(get("thought"))
                 calls = get("calls")
                 found = sources.json_in(calls) if isinstance(calls, str) else calls
                 parts.add_calls(pieces, None if isinstance(found, Flaw) else found)
-                finish = text(get("finish"))
-                yield pieces.record("assistant", id=name, ts=ts, model=model, finish=finish)
+                finish = pieces.finish or text(get("finish"))
+                if pieces.has_any or not pieces.others:
+                    yield pieces.record("assistant", id=name, ts=ts, model=model, finish=finish)
 
     def _own(self, said: str, fields: Fields) -> tuple[list[str], int]:
         """What a person said, with what was pasted, and how much was put around it."""
@@ -246,19 +299,25 @@ def _sessions(program: _Program, path: Path) -> Iterator[tuple[str, Fields, Any]
     """The sessions of a file: the name of each, what is told of it, and its objects."""
     whole = path.with_name(program.instead or path.name)
     path = (whole if whole.is_file() else path).absolute()
-    if program.sessions and sources.is_database(path):
+    if program.sessions and (not program.known or sources.is_database(path)):
         with sources.connected(path) as connection:
+            project = str(path.parent.parent) if path.parent.name == program.home else ""
             for row in sources.rows(connection, program.sessions):
                 name = text(row.get("id"))
                 found = sources.rows(connection, program.messages, (name,))
-                yield name, row, ((cast(int, it.get("id") or 0), it) for it in found)
+                yield (
+                    name,
+                    {**row, "home": project},
+                    map(partial(_told_by, program), count(1), found),
+                )
         return
-    if program.body and not sources.is_lines(path, program.body):
+    bodies = [way[0] for way in _steps(program.body)]
+    if program.body and not sources.is_lines(path, *bodies):
         about = sources.document(path)
         if isinstance(about, Broken):
             yield path.stem, {}, [about]
             return
-        listed = enumerate(sequence(about.get(program.body)), 1)
+        listed = enumerate(sequence(_at(about, program.body)), 1)
         yield path.stem, about, [(at, mapping(each)) for at, each in listed]
         return
     if program.group:
@@ -275,6 +334,13 @@ def _sessions(program: _Program, path: Path) -> Iterator[tuple[str, Fields, Any]
     name = "-".join(path.parts[at] for at in ([-4, -2] if nested else program.place))
     about = sources.beside(home / program.beside.format(stem=path.stem)) if program.beside else {}
     yield name or path.stem, about, sources.records_of(path)
+
+
+def _told_by(program: _Program, at: int, row: Fields) -> sources.Numbered:
+    """A row of a message with its number."""
+    inside = {name: sources.json_in(row.get(name)) for name in program.json}
+    number = row.get("id")
+    return number if isinstance(number, int) else at, {**row, **inside}
 
 
 def _on_the_way(program: _Program, path: Path) -> Iterator[sources.Numbered | Broken]:
@@ -296,7 +362,7 @@ def _read(program: _Program, path: Path) -> Iterator[Record]:
     begins = any(rule.do == "about" for rule in program.rules)
     for name, about, found in _sessions(program, path):
         talk = _Talk(program, about)
-        if not begins:
+        if not begins or (program.body and about):
             yield from talk.about(about, text(_at(about, program.at["began"])) or name, program.at)
         if program.tree:
             found = _on_the_way(program, path)
@@ -307,10 +373,11 @@ def _read(program: _Program, path: Path) -> Iterator[Record]:
 
 def _format(name: str) -> Format:
     listed = _PROGRAMS[name]
-    ways = {**_USUAL, **listed.at}
+    ways = {**_USUAL, "given": listed.at.get("id", "id"), **listed.at}
     rules = [msgspec.structs.replace(it, at={**ways, **it.at}) for it in listed.rules]
+    blocks = [msgspec.structs.replace(it, at={**_USUAL, **it.at}) for it in listed.blocks]
     rules.append(_Rule("aside", at=ways))
-    program = msgspec.structs.replace(listed, at=ways, rules=rules)
+    program = msgspec.structs.replace(listed, at=ways, rules=rules, blocks=blocks)
     return Format(
         name=name,
         title=program.title,
@@ -323,5 +390,5 @@ def _format(name: str) -> Format:
 _PROGRAMS: Final = msgspec.json.decode(
     Path(__file__).with_name("listed.json").read_bytes(), type=dict[str, _Program]
 )
-ANTIGRAVITY, DROID, DSH, GROK, HERMES, KIMI, *_REST = map(_format, sorted(_PROGRAMS))
+ANTIGRAVITY, CRUSH, DROID, DSH, GOOSE, GROK, HERMES, KIMI, *_REST = map(_format, sorted(_PROGRAMS))
 OPENCLAW, PI, PROMPT_HISTORY = _REST
