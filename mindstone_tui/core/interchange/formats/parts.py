@@ -317,7 +317,7 @@ def add_calls(pieces: MessageParts, calls: object) -> None:
     for each in map(mapping, sequence(calls)):
         own = mapping(each.get("function")) or each
         asked = first_of(own, "input", "arguments", "args")
-        pieces.call(own.get("name"), asked, first_of(each, "id", "toolCallId"))
+        pieces.call(first_of(own, "name", "toolName"), asked, first_of(each, "id", "toolCallId"))
 
 
 def first_of(fields: Fields, *names: str) -> object:
