@@ -7,10 +7,10 @@ parts are: the first of them at which there is anything. What no rule fits is co
 
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
@@ -20,26 +20,10 @@ from mindstone_tui.core.patterns import pattern_of
 from ..read_bytes import Fields, Flaw, mapping, moment, sequence, text
 from . import parts, sources
 from .base import About, Aside, Began, Broken, Format, Record, Records, Sample, Used
+from .ways import USUAL, RecordRule, at_ways, fits, pieces_by, result, rule_for, steps
 
 _PASTED: Final = pattern_of(r"\[Pasted text #(\d{1,6})[^\]]{0,40}\]")
-_USUAL: Final = {
-    "began": "id", "content": "content", "id": "id", "title": "title", "folder": "cwd",
-    "branch": "", "parent": "", "cost": "", "told": "", "provider": "", "name": "tool_name",
-    "ts": "time|timestamp|created_at", "created": "created_at", "model": "model|model_id",
-    "calls": "tool_calls", "thought": "reasoning_content|reasoning|thinking", "error": "",
-    "call": "tool_call_id", "failed": "", "totals": "", "finish": "",
-}  # fmt: skip
-"""Where parts of an object stand in most programs' files."""
-
-
-class _Rule(msgspec.Struct, frozen=True):
-    """What an object is that has one of these values at each way."""
-
-    do: str
-    when: dict[str, list[str]] = {}
-    at: dict[str, str] = {}
-    named: str = ""
-    counts: list[str] = []
+_NO_CONTENT: Final = "the content is neither text nor a list of blocks"
 
 
 class _Program(msgspec.Struct, frozen=True):
@@ -48,7 +32,7 @@ class _Program(msgspec.Struct, frozen=True):
     title: str
     known: list[dict[str, list[str]]]
     """What an object among the first has, one of these."""
-    rules: list[_Rule]
+    rules: list[RecordRule]
     kind: str = ""
     at: dict[str, str] = {}
     counts: list[str] = []
@@ -61,9 +45,15 @@ class _Program(msgspec.Struct, frozen=True):
     group: str = ""
     """What the objects of one conversation have in common, if a file holds many."""
     body: str = ""
+    blocks: list[RecordRule] = []
+    """What a content is made of, where its blocks are not those of an API."""
     columns: list[str] = []
     sessions: str = ""
     messages: str = ""
+    json: list[str] = []
+    """Columns of messages that are JSON."""
+    home: str = ""
+    """The folder in which the project keeps the database."""
     keeps: list[str] = []
     """The tag around what the person said; `cuts` are around what was added."""
     cuts: list[str] = []
@@ -71,6 +61,12 @@ class _Program(msgspec.Struct, frozen=True):
     """How what was cut is counted."""
     tree: list[str] = []
     """Where an object's name stands, and the name of the one that it follows."""
+    rewind: RecordRule | None = None
+    """What takes others back: those that are `listed`, or all from the `first` one on."""
+    rewound: dict[str, list[str]] = {}
+    """Which of those are counted."""
+    delegate: list[str] = []
+    """The tool that starts a sub-agent, and where it is told what the sub-agent then hears."""
     totals: list[str] = []
     unless: dict[str, list[str]] = {}
     folders: list[str] = []
@@ -78,80 +74,68 @@ class _Program(msgspec.Struct, frozen=True):
     marks: dict[str, list[str]] = {}
 
 
-@cache
-def _steps(ways: str) -> list[list[str]]:
-    return [way.split(".") for way in ways.split("|")]
-
-
-def _at(fields: Fields, ways: str) -> Any:
-    for way in _steps(ways):
-        found: Any = fields
-        for step in way:
-            found = mapping(found).get(step)
-        if found is not None and found not in ("", []):
-            return found
-    return None
-
-
-def _fits(fields: Fields, when: dict[str, list[str]]) -> bool:
-    return all(
-        _at(fields, ways) is not None
-        if wanted == ["*"]
-        else any(fnmatchcase(text(_at(fields, ways)), each) for each in wanted)
-        for ways, wanted in when.items()
-    )
-
-
 class _Talk:
     """Takes the objects of one session in their order, and gathers what one step says."""
 
     def __init__(self, program: _Program, about: Fields) -> None:
         self._program = program
-        self._ts = moment(_at(about, program.at["created"]))
-        self._model = text(_at(about, program.at["model"]))
+        self._ts = moment(at_ways(about, program.at["created"]))
+        self._model = text(at_ways(about, program.at["model"]))
         self._step = parts.MessageParts(0)
         self._began = ""
+        self._asked: set[str] = set()
+        """Calls that an answer named."""
+        self._delegated: set[str] = set()
+        """What sub-agents were told and have not yet heard."""
 
     def about(self, fields: Fields, name: str, ways: dict[str, str]) -> Records:
         """What an object says of the whole session."""
-        told = {it: text(_at(fields, ways[it])) for it in ("folder", "branch", "parent")}
+        told = {it: text(at_ways(fields, ways[it])) for it in ("folder", "branch", "parent")}
         yield Began(id=name, ts=self._ts)
-        yield from parts.titled(_at(fields, ways["title"]))
+        yield from parts.titled(at_ways(fields, ways["title"]))
         yield About(**told)
 
     def take(self, number: int, fields: Fields) -> Records:
         """One more object."""
-        rule = next(it for it in self._program.rules if _fits(fields, it.when))
-
-        def get(name: str) -> Any:
-            return _at(fields, rule.at[name])
-
+        rule, get = rule_for(fields, self._program.rules)
         ts, name = moment(get("ts")) or self._ts, text(get("id"))
         model = parts.model_of({"model": get("model"), "provider": get("provider")}) or self._model
         match rule.do:
             case "about":
-                self._ts = ts
+                self._ts, self._model = ts, model
                 yield from self.about(fields, name, rule.at)
+                yield from self.used_in_all(fields)
             case "title":
                 yield from parts.titled(get("title"))
             case "model":
                 self._model = model
                 yield About(folder=text(get("folder")))
-            case "part" | "call":
+            case "started" if text(get("call")) in self._asked:
+                pass
+            case "part" | "call" | "started":
                 part = get("content" if rule.do == "part" else "calls")
                 self._add(number, rule.do, part or fields, ts)
             case "end":
                 yield from self.flush()
             case "aside":
-                kind = text(_at(fields, self._program.kind))
+                kind = text(at_ways(fields, self._program.kind))
                 yield parts.unknown((rule.named or "{kind}").format(kind=kind))
+            case "nothing":
+                pass
+            case "broken":
+                yield Broken(line=number, why=rule.named)
             case "used":
                 yield from self.flush()
-                usage = parts.counted(mapping(get("told")), *rule.counts, apart=True)
+                usage = parts.counted(mapping(get("told")), *rule.counts, apart=rule.apart)
                 yield from parts.used(usage, model, answer=name)
+            case "used by models":
+                for by, metrics in mapping(get("told")).items():
+                    told = mapping(mapping(metrics).get("usage"))
+                    usage = parts.counted(told, *rule.counts, apart=rule.apart)
+                    yield from parts.used(usage, by)
             case _:
                 yield from self.flush()
-                yield from self._message(rule.do, number, fields, get, ts, model)
+                yield from self._message(rule, number, fields, get, ts, model)
                 counts = self._program.counts if rule.do == "assistant" else []
                 usage = parts.counted(mapping(get("told")), *counts, apart=True, cost=get("cost"))
                 yield from parts.used(usage if counts else Usage(), model)
@@ -166,46 +150,59 @@ class _Talk:
         if not self._step.has_any:
             self._step, self._began = parts.MessageParts(number), ts
         step = self._step
-        if what == "call":
-            parts.add_calls(step, [{**mapping(part), "id": _at(mapping(part), "toolCallId|id")}])
+        if what != "part":
+            call = mapping(part)
+            parts.add_calls(step, [{**call, "id": at_ways(call, "toolCallId|id")}])
+            self._delegate(step)
         elif step.texts and not step.calls and mapping(part).get("type") == "text":
             step.texts[-1] += text(mapping(part).get("text"))
         else:
             parts.add_block(step, part)
 
     def _message(
-        self, role: str, number: int, fields: Fields, get: Any, ts: str, model: str
+        self, rule: RecordRule, number: int, fields: Fields, get: Any, ts: str, model: str
     ) -> Records:
-        content, name = get("content"), text(get("id"))
-        pieces = parts.pieces_of_blocks(content, number)
-        match role:
+        name, pieces = text(get("id")), pieces_by(self._program.blocks, get("content"), number)
+        yield from pieces.others if pieces else ()
+        match rule.do:
             case _ if pieces is None:
-                yield Broken(line=number, why="the content is neither text nor a list of blocks")
-            case "result":
-                error = text(get("error"))
-                failed = bool(error) or get("failed") is True or fields.get("status") == "ERROR"
-                said, tool = parts.joined((parts.plain(content) or "", error)), text(get("name"))
-                told = (number, get("call"), content)
-                yield parts.result_of(*told, said=said, name=tool, failed=failed, id=name, ts=ts)
+                yield Broken(line=number, why=rule.named or _NO_CONTENT)
+            case "result" | "failed":
+                yield result(number, get, failed=rule.do == "failed", ts=ts, id=name)
             case "given":
                 yield from pieces.given(ts, name)
             case "ran":
                 pieces.texts[:] = [f"!{pieces.said}", text(get("error"))]
                 yield pieces.record("user", id=name, ts=ts)
+            case "user" if pieces.said in self._delegated:
+                self._delegated.discard(pieces.said)
+                yield Aside(what="side chain of a sub-agent")
             case "user":
-                yield from pieces.given(ts, name)
+                yield from pieces.given(ts, text(get("given")))
                 was = pieces.said
                 pieces.texts[:], cut = self._own(was, fields)
                 yield from (Aside(what=self._program.cut) for _ in range(cut))
-                if pieces.said or not (was or pieces.results):
+                files = (at_ways(mapping(it), rule.at["file"]) for it in sequence(get("files")))
+                pieces.texts += [f"[file: {name}]" for name in map(text, files) if name]
+                if pieces.said or not (was or pieces.results or pieces.others):
                     yield pieces.record("user", id=name, ts=ts)
             case _:
                 pieces.think(get("thought"))
                 calls = get("calls")
                 found = sources.json_in(calls) if isinstance(calls, str) else calls
                 parts.add_calls(pieces, None if isinstance(found, Flaw) else found)
-                finish = text(get("finish"))
-                yield pieces.record("assistant", id=name, ts=ts, model=model, finish=finish)
+                self._delegate(pieces)
+                finish = pieces.finish or text(get("finish"))
+                if pieces.has_any or not pieces.others:
+                    yield pieces.record("assistant", id=name, ts=ts, model=model, finish=finish)
+
+    def _delegate(self, pieces: parts.MessageParts) -> None:
+        """Remember the calls, and what they tell sub-agents."""
+        self._asked.update(each.id for each in pieces.calls)
+        for each in pieces.calls:
+            if [each.name] == self._program.delegate[:1]:
+                told = text(mapping(sources.json_in(each.arguments)).get(self._program.delegate[1]))
+                self._delegated |= {told} - {""}
 
     def _own(self, said: str, fields: Fields) -> tuple[list[str], int]:
         """What a person said, with what was pasted, and how much was put around it."""
@@ -225,8 +222,8 @@ class _Talk:
     def used_in_all(self, session: Fields) -> Iterator[Used]:
         """What the object of the whole session counted."""
         ways, names = self._program.at, self._program.totals
-        told = mapping(_at(session, ways["totals"])) or session
-        usage = parts.counted(told, *names, apart=True, cost=_at(session, ways["cost"]))
+        told = mapping(at_ways(session, ways["totals"])) or session
+        usage = parts.counted(told, *names, apart=True, cost=at_ways(session, ways["cost"]))
         return parts.used(usage, self._model, so_far=True)
 
 
@@ -234,11 +231,11 @@ def _recognises(program: _Program, sample: Sample) -> bool:
     seen = sample.objects
     if program.folders and not (
         set(program.folders) & set(sample.path.parts)
-        or any(_fits(each, program.marks) for each in seen)
+        or any(fits(each, program.marks) for each in seen)
     ):
         return False
-    if any(_fits(each, known) for each in seen[:16] for known in program.known):
-        return not (program.unless and any(_fits(each, program.unless) for each in seen))
+    if any(fits(each, known) for each in seen[:16] for known in program.known):
+        return not (program.unless and any(fits(each, program.unless) for each in seen))
     return bool(program.columns) and sources.has_columns(sample, *program.columns)
 
 
@@ -246,26 +243,29 @@ def _sessions(program: _Program, path: Path) -> Iterator[tuple[str, Fields, Any]
     """The sessions of a file: the name of each, what is told of it, and its objects."""
     whole = path.with_name(program.instead or path.name)
     path = (whole if whole.is_file() else path).absolute()
-    if program.sessions and sources.is_database(path):
+    if program.sessions and (not program.known or sources.is_database(path)):
         with sources.connected(path) as connection:
+            project = str(path.parent.parent) if path.parent.name == program.home else ""
             for row in sources.rows(connection, program.sessions):
                 name = text(row.get("id"))
                 found = sources.rows(connection, program.messages, (name,))
-                yield name, row, ((cast(int, it.get("id") or 0), it) for it in found)
+                objects = map(partial(_told_by, program), count(1), found)
+                yield name, {**row, "home": project}, objects
         return
-    if program.body and not sources.is_lines(path, program.body):
+    bodies = [way[0] for way in steps(program.body)]
+    if program.body and not sources.is_lines(path, *bodies):
         about = sources.document(path)
         if isinstance(about, Broken):
             yield path.stem, {}, [about]
             return
-        listed = enumerate(sequence(about.get(program.body)), 1)
+        listed = enumerate(sequence(at_ways(about, program.body)), 1)
         yield path.stem, about, [(at, mapping(each)) for at, each in listed]
         return
     if program.group:
         grouped: dict[str, list[sources.Numbered | Broken]] = {}
         name = ""
         for each in sources.records_of(path):
-            name = name if isinstance(each, Broken) else text(_at(each[1], program.group))
+            name = name if isinstance(each, Broken) else text(at_ways(each[1], program.group))
             grouped.setdefault(name, []).append(each)
         for name, of_it in grouped.items():
             yield name, next((first for _, first in sources.sound(of_it)), {}), of_it
@@ -275,6 +275,13 @@ def _sessions(program: _Program, path: Path) -> Iterator[tuple[str, Fields, Any]
     name = "-".join(path.parts[at] for at in ([-4, -2] if nested else program.place))
     about = sources.beside(home / program.beside.format(stem=path.stem)) if program.beside else {}
     yield name or path.stem, about, sources.records_of(path)
+
+
+def _told_by(program: _Program, at: int, row: Fields) -> sources.Numbered:
+    """A row of a message with its number."""
+    inside = {name: sources.json_in(row.get(name)) for name in program.json}
+    number = row.get("id")
+    return number if isinstance(number, int) else at, {**row, **inside}
 
 
 def _on_the_way(program: _Program, path: Path) -> Iterator[sources.Numbered | Broken]:
@@ -292,14 +299,40 @@ def _on_the_way(program: _Program, path: Path) -> Iterator[sources.Numbered | Br
             yield found if is_kept else (found[0], {"type": parts.ANOTHER_BRANCH})
 
 
+def _without_rewound(
+    program: _Program, rewind: RecordRule, path: Path
+) -> Iterator[sources.Numbered | Broken]:
+    """The objects of a file; of those that were taken back, the ones that count, by name."""
+    gone: set[str] = set()
+    names: list[str] = []
+    for _, each in sources.sound(sources.records_of(path)):
+        if not fits(each, rewind.when):
+            names.append(text(each.get("id")))
+        elif listed := at_ways(each, rewind.at["listed"]):
+            gone.update(map(text, sequence(listed)))
+        elif (first := text(at_ways(each, rewind.at["first"]))) in names:
+            gone.update(names[names.index(first) :])
+            del names[names.index(first) :]
+    gone.discard("")
+    for found in sources.records_of(path):
+        if isinstance(found, Broken) or text(found[1].get("id")) not in gone:
+            yield found
+        elif fits(found[1], program.rewound):
+            yield found[0], {"type": parts.ANOTHER_BRANCH}
+
+
 def _read(program: _Program, path: Path) -> Iterator[Record]:
     begins = any(rule.do == "about" for rule in program.rules)
     for name, about, found in _sessions(program, path):
         talk = _Talk(program, about)
-        if not begins:
-            yield from talk.about(about, text(_at(about, program.at["began"])) or name, program.at)
+        if not begins or (program.body and about):
+            yield from talk.about(
+                about, text(at_ways(about, program.at["began"])) or name, program.at
+            )
         if program.tree:
             found = _on_the_way(program, path)
+        if program.rewind:
+            found = _without_rewound(program, program.rewind, path)
         yield from sources.each_with(found, talk.take)
         yield from talk.flush()
         yield from talk.used_in_all(about)
@@ -307,10 +340,11 @@ def _read(program: _Program, path: Path) -> Iterator[Record]:
 
 def _format(name: str) -> Format:
     listed = _PROGRAMS[name]
-    ways = {**_USUAL, **listed.at}
+    ways = {**USUAL, "given": listed.at.get("id", "id"), **listed.at}
     rules = [msgspec.structs.replace(it, at={**ways, **it.at}) for it in listed.rules]
-    rules.append(_Rule("aside", at=ways))
-    program = msgspec.structs.replace(listed, at=ways, rules=rules)
+    blocks = [msgspec.structs.replace(it, at={**USUAL, **it.at}) for it in listed.blocks]
+    rules.append(RecordRule("aside", at=ways))
+    program = msgspec.structs.replace(listed, at=ways, rules=rules, blocks=blocks)
     return Format(
         name=name,
         title=program.title,
@@ -323,5 +357,7 @@ def _format(name: str) -> Format:
 _PROGRAMS: Final = msgspec.json.decode(
     Path(__file__).with_name("listed.json").read_bytes(), type=dict[str, _Program]
 )
-ANTIGRAVITY, DROID, DSH, GROK, HERMES, KIMI, *_REST = map(_format, sorted(_PROGRAMS))
+ANTIGRAVITY, COPILOT_CLI, CRUSH, DROID, DSH, GOOSE, GROK, HERMES, KIMI, *_REST = map(
+    _format, sorted(_PROGRAMS)
+)
 OPENCLAW, PI, PROMPT_HISTORY = _REST

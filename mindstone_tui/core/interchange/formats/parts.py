@@ -7,6 +7,8 @@ its pieces.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 from array import array
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, Literal
@@ -48,7 +50,8 @@ def _part(part: object) -> str:
     if isinstance(part, str):
         return part
     fields = mapping(part)
-    if isinstance(said := fields.get("text"), str):
+    said = fields.get("text", mapping(fields.get("resource")).get("text"))
+    if isinstance(said, str):
         return said
     kind = text(fields.get("type")) or text(fields.get("content_type"))
     name = kind.removeprefix("input_").removesuffix("_asset_pointer")
@@ -190,6 +193,8 @@ class MessageParts:
         self.thinking: list[Thinking] = []
         self.results: list[Gave] = []
         self.images: list[Picture] = []
+        self.finish = ""
+        self.others: list[Record] = []
 
     @property
     def said(self) -> str:
@@ -211,6 +216,15 @@ class MessageParts:
         """Add a call; the file's own id where it has one."""
         self.calls.append(tool_call(call, name, arguments, f"{self._spare}-{len(self.calls)}"))
         return self.calls[-1]
+
+    def attach(self, kind: str, data: str, picture: object = None) -> None:
+        """Add a file: a text as itself, else the word for what it is; a picture as one, too."""
+        self.images += [Picture(data=data)] if kind.startswith("image/") else pictures_in(picture)
+        if kind.startswith("text/"):
+            with contextlib.suppress(ValueError):
+                self.texts.append(base64.b64decode(data).decode("utf-8", "replace"))
+                return
+        self.texts.append(f"[{kind.split('/')[0] or 'image'}]")
 
     def give(
         self,
@@ -303,7 +317,7 @@ def add_calls(pieces: MessageParts, calls: object) -> None:
     for each in map(mapping, sequence(calls)):
         own = mapping(each.get("function")) or each
         asked = first_of(own, "input", "arguments", "args")
-        pieces.call(own.get("name"), asked, first_of(each, "id", "toolCallId"))
+        pieces.call(first_of(own, "name", "toolName"), asked, first_of(each, "id", "toolCallId"))
 
 
 def first_of(fields: Fields, *names: str) -> object:

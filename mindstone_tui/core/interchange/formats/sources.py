@@ -123,11 +123,11 @@ def newest_with(path: Path, *marks: bytes) -> list[read_bytes.Fields]:
     return [each for raw in marked if isinstance(each := read_bytes.decode_object(raw), dict)]
 
 
-def is_lines(path: Path, body: str) -> bool:
-    """Whether a file is JSONL, not one object that has its messages under `body`."""
+def is_lines(path: Path, *bodies: str) -> bool:
+    """Whether a file is JSONL, not one object that has its messages under one of these."""
     with read_bytes.open_file(path) as stream:
         _, first = next(read_bytes.objects(stream), (0, read_bytes.Flaw("empty")))
-    return isinstance(first, dict) and body not in first
+    return isinstance(first, dict) and first.keys().isdisjoint(bodies)
 
 
 def document(path: Path) -> read_bytes.Fields | Broken:
