@@ -187,7 +187,7 @@ class Lookup(msgspec.Struct, eq=False):
             "hits": [
                 {
                     **picked(hit, "session line=seq turn date=ts speaker kind score superseded_by"),
-                    **picked(hit, "undone_by"),
+                    **picked(hit, "undone_by done_by"),
                     "corrected": replaced_in_words(None, hit.corrected),
                     "text": hit.excerpt,
                     "whose": projects.whose_and_where(hit.program, hit.folder),
@@ -331,8 +331,9 @@ class Lookup(msgspec.Struct, eq=False):
             told["file"] = hit.file
         if hit.superseded_by is not None:
             told["superseded_by"] = hit.superseded_by
-        if hit.undone_by is not None:
-            told["undone_by"] = hit.undone_by
+        told |= {
+            name: by for name in ("undone_by", "done_by") if (by := getattr(hit, name)) is not None
+        }
         if hit.corrected:
             told["corrected"] = replaced_in_words(None, hit.corrected)
         if len(text) > most:

@@ -356,7 +356,7 @@ class Resident:
             proxy_headers=False,
             ws="none",
             lifespan="off",
-            http=patient_protocol(serve.body_seconds, serve.clients // 2),
+            http=patient_protocol(serve.body_seconds, serve.clients),
             limit_concurrency=serve.clients,
             timeout_graceful_shutdown=int(_STOPPING),
         )
@@ -399,8 +399,8 @@ def _sparing_protocol() -> Any:
     return SparingProtocol
 
 
-def patient_protocol(seconds: float, most: int) -> Any:
-    """HTTP for clients that say what they want within a time; so many may be silent at once."""
+def patient_protocol(seconds: float, clients: int) -> Any:
+    """HTTP for so many clients; once an eighth of the places is left, half may be silent."""
 
     class PatientProtocol(_sparing_protocol()):  # type: ignore[misc]
         """Closes what sends no whole request or takes no answer in time, or is longest silent."""
@@ -440,7 +440,8 @@ def patient_protocol(seconds: float, most: int) -> Any:
         def _wait(self) -> None:
             self._waited()
             silent[self] = self.loop.call_later(seconds, self._give_up)
-            if len(silent) > most:
+            is_crowd = len(self.connections) >= clients - max(1, clients // 8)
+            if is_crowd and len(silent) > clients // 2:
                 next(iter(silent))._give_up()
 
         def _waited(self) -> None:

@@ -406,13 +406,16 @@ class Deaf(asyncio.Transport):
 ASKED = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-async def deaf(protocol: Any, said: bytes = ASKED) -> tuple[Any, Deaf]:
+async def deaf(
+    protocol: Any, said: bytes = ASKED, others: ServerState | None = None
+) -> tuple[Any, Deaf]:
     async def silence(scope: Any, receive: Any, send: Any) -> None:
         del scope, send
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    made = protocol(uvicorn.Config(silence, interface="asgi3", log_config=None), ServerState(), {})
+    config = uvicorn.Config(silence, interface="asgi3", log_config=None)
+    made = protocol(config, others or ServerState(), {})
     made.connection_made(end := Deaf())
     made.data_received(said)
     made.pause_writing()
@@ -420,14 +423,16 @@ async def deaf(protocol: Any, said: bytes = ASKED) -> tuple[Any, Deaf]:
 
 
 async def test_who_takes_no_answer_is_let_go_when_its_time_is_up_or_others_need_the_room() -> None:
-    crowded, reading = patient_protocol(3600, 2), patient_protocol(3600, 1)
-    made = [await deaf(crowded) for _ in range(3)]
-    made += [await deaf(patient_protocol(0.01, 2)), await deaf(patient_protocol(3600, 2))]
+    crowded, reading, others = patient_protocol(3600, 5), patient_protocol(3600, 2), ServerState()
+    made = [await deaf(crowded, others=others) for _ in range(3)]
+    had_room = not made[0][1].aborted.is_set()
+    made += [await deaf(patient_protocol(0.01, 4)), await deaf(patient_protocol(3600, 4))]
     made += [await deaf(reading)]
     made[5][0].resume_writing()
-    made += [await deaf(reading)]
+    made += [await deaf(reading), await deaf(crowded, others=others)]
     try:
-        assert [end.aborted.is_set() for _, end in made[:3]] == [True, False, False]
+        assert had_room
+        assert (made[0][1].aborted.is_set(), made[2][1].aborted.is_set()) == (True, False)
         assert not made[5][1].aborted.is_set()
         made[4][0].shutdown()
         async with asyncio.timeout(10):

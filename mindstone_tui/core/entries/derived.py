@@ -64,11 +64,14 @@ class Replacement(Part, kw_only=True):
     """The sentences that others replace, by their lines, where the rest holds."""
     undone_by: int | None = None
     """The line in which a person took back what its turn had done to files."""
+    done_by: int | None = None
+    """The line in which the task ended that began with this one."""
 
     @property
     def replaced(self) -> list[str]:
         """The same in words."""
         told = replaced_in_words(self.superseded_by, self.corrected, here=self.superseded_here)
+        told += [] if self.done_by is None else [f"done by #{self.done_by}"]
         return told if self.undone_by is None else [*told, undone_in_words(self.undone_by)]
 
 

@@ -69,6 +69,7 @@ What = Literal[
     "superseded",
     "corrected",
     "undone",
+    "done",
     "interrupted",
     "unsent",
     "queued",
@@ -99,7 +100,7 @@ CHANGES: Final = frozenset(
     for kind in (
         *(SessionOpened, Imported, SessionDescribed, Rewound, Restored),
         *(MessageQueued, MessageWithdrawn, UserMessage, RecallInjected, StatementSuperseded),
-        FilesRestored,
+        *(FilesRestored, TaskStarted, TaskDone),
     )
 )
 """Kinds of lines that may change the standing of others."""
@@ -327,6 +328,8 @@ class Standings:
         self._waiting: dict[str, Line] = {}
         """Queued messages by their ids, until something becomes of them."""
         self._unsent: dict[int, int] = {}
+        self._tasks: list[Line] = []
+        """Where tasks begin and end."""
         for line in lines:
             self.take(line)
 
@@ -342,6 +345,8 @@ class Standings:
                 part = line.entry.part if isinstance(line.entry, StatementSuperseded) else ()
                 for seq, by in superseded_in(line).items():
                     self._superseded.setdefault(seq, {})[by] = part
+            case TaskStarted() | TaskDone():
+                self._tasks.append(line)
             case MessageQueued():
                 self._waiting[line.id] = line
             case UserMessage(queued=queued):
@@ -383,6 +388,14 @@ class Standings:
         known = self._superseded.get(seq, {}) if sent else self._standing_of(seq)
         return max((by for by, part in known.items() if not part), default=None)
 
+    def task_over(self, seq: int) -> Standing | None:
+        """How the task ended that began at a line, or what other took its place."""
+        for line in self._tasks:
+            if line.seq > seq and self.rewinds.of(line) is None:
+                is_end = isinstance(line.entry, TaskDone)
+                return Standing("done" if is_end else "superseded", line.seq)
+        return None
+
     def corrected_by(self, seq: int) -> Corrected:
         """Of a line that holds, the sentences that do not."""
         known = self._standing_of(seq)
@@ -412,6 +425,8 @@ class Standings:
             found.append(Standing("superseded", by))
         parts = self.corrected_by(line.seq).items()
         found += [Standing("corrected", by, part=part) for by, part in parts]
+        if isinstance(line.entry, TaskStarted) and (over := self.task_over(line.seq)):
+            found.append(over)
         if undone := self.undone.of(line):
             found.append(Standing("undone", undone, part=self.undone.left_by(undone)))
         match line.entry:

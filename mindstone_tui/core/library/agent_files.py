@@ -218,7 +218,9 @@ class SourceText(msgspec.Struct, frozen=True):
     origin: str
 
 
-_TOLD: Final = ("rewound", "superseded", "corrected", "interrupted", "unsent", "queued", "imported")
+_TOLD: Final = (
+    *("rewound", "superseded", "corrected", "done", "interrupted", "unsent", "queued", "imported"),
+)
 """What a model that reads a line must know of it."""
 
 

@@ -180,7 +180,8 @@ class StoredRecall:
         kept = self._files.search(inquiry, files)
         there = self._elsewhere(inquiry)
         past = lineage.ask_ancestors(self._lineage, inquiry, found)
-        return [found, *(each for each in (past, kept, there) if each is not None)]
+        answers = [found, *(each for each in (past, kept, there) if each is not None)]
+        return lineage.told_whole(self._home, answers)
 
     def _elsewhere(self, inquiry: recall_index.Inquiry) -> recall_index.SearchResult | None:
         """What sessions say that are only on a server; None unless they are searched there."""

@@ -7,19 +7,23 @@ still be found from there.
 from collections.abc import Collection, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
-from typing import Final
+from functools import cache
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from mindstone_tui.core import errors, paths
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
+from mindstone_tui.core.entries.derived import Replacement
 from mindstone_tui.core.entries.standings import CHANGES, Standings
 from mindstone_tui.core.entries.window import Forked
 from mindstone_tui.core.recall import ranking
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.index import Inquiry, RecallIndex, SearchResult, best_of
 from mindstone_tui.core.transcript import History
-from mindstone_tui.core.transcript.reader import copies_in, rewinds_of
+from mindstone_tui.core.transcript.reader import copies_in, rewinds_of, standings_of
+
+H = TypeVar("H", bound=Replacement)
 
 _DEEPEST: Final = 16
 """Forks of forks that are followed back."""
@@ -85,6 +89,37 @@ def standing_in(home: paths.Places, session: str, seq: int, turn: int, by: int) 
     return found[::-1]
 
 
+def with_ends(home: paths.Places, hits: Sequence[H]) -> list[H]:
+    """The same; those that began a task which is over say what ended it."""
+
+    @cache
+    def known(session: str) -> Standings:
+        with suppress(errors.MindstoneError, OSError), History(_places(home, session)) as history:
+            return standings_of(history)
+        return Standings()
+
+    found = []
+    for hit in hits:
+        place: Any = getattr(hit, "passage", hit)
+        if place.kind == "task_started" and not getattr(hit, "inherited", False):
+            hit = msgspec.structs.replace(hit, **_end_of(known(place.session), place.seq))
+        found.append(hit)
+    return found
+
+
+def told_whole(home: paths.Places, answers: Sequence[SearchResult]) -> list[SearchResult]:
+    """The same answers, each hit with what ended the task that it began."""
+    return [
+        msgspec.structs.replace(each, hits=tuple(with_ends(home, each.hits))) for each in answers
+    ]
+
+
+def _end_of(standings: Standings, seq: int) -> dict[str, Any]:
+    """What is to be known of a task that began at a line."""
+    over = standings.task_over(seq)
+    return {} if over is None else {f"{over.what}_by": over.by}
+
+
 def _places(home: paths.Places, session: str) -> paths.SessionPlaces:
     return home.session(paths.SessionKey.parse(session))
 
@@ -136,7 +171,9 @@ def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
         judged = hit.superseded_by if (hit.superseded_by or at + 1) <= at else None
         by = max(filter(None, (judged, standings.replaced_by(hit.passage.seq))), default=None)
         corrected = {} if by else standings.corrected_by(hit.passage.seq)
-        stands = {"superseded_by": by, "corrected": corrected}
+        stands: dict[str, Any] = {"superseded_by": by, "corrected": corrected}
         stands["undone_by"] = standings.undone.of_place(hit.passage.seq, hit.passage.turn)
+        if hit.passage.kind == "task_started":
+            stands |= _end_of(standings, hit.passage.seq)
         hits.append(msgspec.structs.replace(hit, **stands, inherited=True))
     return msgspec.structs.replace(found, hits=tuple(hits))

@@ -25,6 +25,7 @@ from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.library.file_states import FilesOfSession
+from mindstone_tui.core.library.lineage import with_ends
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall import candidates, catch_up, embedding, index, speak, thresholds
 from mindstone_tui.core.recall.acts import Done
@@ -207,7 +208,8 @@ class _Search(msgspec.Struct, frozen=True):
             found = self._with_servers(found)
         origin = profiles.Origins(self.home)
         hits = [_told_whose(self.home, origin, hit) for hit in found.hits]
-        return msgspec.structs.replace(found, hits=tuple(_with_changes(self.home, hits)))
+        hits = with_ends(self.home, _with_changes(self.home, hits))
+        return msgspec.structs.replace(found, hits=tuple(hits))
 
     def _chosen(self) -> list[SessionPlaces]:
         """The sessions that are meant and not left out of recall."""

@@ -135,6 +135,10 @@ def choose(
     if not answers:
         return Choice(silent=speak.ASKS_NOTHING)
     message = in_short(message)
+    answers = [
+        msgspec.structs.replace(each, hits=tuple(hit for hit in each.hits if not _is_over(hit)))
+        for each in answers
+    ]
     reasons = [speak.silence(message, each.hits, each.judged) for each in answers]
     spoken = [each for each, reason in zip(answers, reasons, strict=True) if not reason]
     if not spoken:
@@ -153,6 +157,11 @@ def choose(
         vectors=found.vectors,
         left_out=len(worth[:most]) - len(chosen),
     )
+
+
+def _is_over(hit: Hit) -> bool:
+    """Whether it began a task that has ended: what bound in that does not bind any more."""
+    return hit.passage.kind == "task_started" and bool(hit.done_by or hit.superseded_by)
 
 
 def raise_threshold(hits: Sequence[Hit], room: int, size: Callable[[Hit], int]) -> list[Hit]:

@@ -28,7 +28,7 @@ from mindstone_tui.core.text_cache import Known
 
 Form = Literal["prose", "code"]
 
-CHUNKING: Final = "5"
+CHUNKING: Final = "6"
 """Counts up when passages are cut or worded differently: what is stored of a session then starts
 anew."""
 LONGEST_PIECE: Final = 500
@@ -252,7 +252,7 @@ class Chunker(msgspec.Struct, eq=False):
             case derived.TaskStarted(title=title, criteria=criteria, constraints=constraints):
                 return _cut(line, "\n".join((title, *criteria, *constraints)), "task")
             case derived.TaskDone(title=title, summary=summary):
-                return _cut(line, f"{title}\n{summary}".strip(), "task")
+                return _cut(line, f"{title}\n{summary}".strip(), "task done")
             case _:
                 return []
 

@@ -37,7 +37,7 @@ UNNAMED: Final = frozenset({"user", "assistant", "tool", "system", "human", "ai"
 """What speakers are called who have no name."""
 _MODEL: Final = "assistant"
 _NOTE: Final = "note"
-_TASK: Final = "task"
+_TASK: Final = ("task", "task done")
 """How the model is called where it has no name."""
 _READ_FOR_RULES: Final = 6_000
 """Characters of a message in which rules are looked for; a longer one is a paste."""
@@ -192,7 +192,7 @@ def _marked(hit: Hit, new: Passage) -> Hit:
         hit = msgspec.structs.replace(hit, superseded_by=None, corrected={}, superseded_here=True)
     old, by = hit.passage, hit.superseded_by
     gone = replaced_in(new.text, old.text)
-    one_thing = old.speaker in (_NOTE, _TASK) and old.kind != "task_started"
+    one_thing = old.speaker in (_NOTE, *_TASK) and old.kind != "task_started"
     more = not one_thing and (old.pieces > 1 or says_more(old.text, gone))
     if by is None and more:
         corrected = in_force({**hit.corrected, new.seq: gone})
@@ -441,7 +441,7 @@ def _may_replace(new: Passage, old: Passage, *, inherited: bool) -> bool:
         return False
     if new.ts < old.ts or (new.imported and not old.imported):
         return False  # what was taken over later was said earlier, and to another program
-    may = old.speaker in (new.speaker, _MODEL, _NOTE, _TASK)
+    may = old.speaker in (new.speaker, _MODEL, _NOTE, *_TASK)
     return new.role == "user" and may and not intent.only_asks(new.text)
 
 

@@ -236,7 +236,8 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
                 there = msgspec.structs.replace(inquiry, allowed=elsewhere)
                 answers.append(everybody.search(there, others))
         kept = self._shelves.search(inquiry, kinds)
-        return [*answers, kept] if kept is not None else answers
+        answers += [kept] if kept is not None else []
+        return lineage.told_whole(self._home, answers)
 
     async def answer(self, question: str, exclude: Collection[int]) -> extracts.Extract:
         """What history says to a question, with its source: it answers, or only comes near."""

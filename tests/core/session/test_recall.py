@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from mindstone_tui.cli.main import run as run_verb
 from mindstone_tui.core import events
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.entries.conversation import ToolReturned, UserMessage
-from mindstone_tui.core.entries.derived import RecallUsed, StatementSuperseded
-from mindstone_tui.core.entries.standings import superseded_in
+from mindstone_tui.core.entries.derived import (
+    RecallUsed,
+    StatementSuperseded,
+    TaskDone,
+    TaskStarted,
+)
+from mindstone_tui.core.entries.standings import Standings, superseded_in
 from mindstone_tui.core.library.agent_files import AgentFilesIndex
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.recall.inject import Vacancy
@@ -52,6 +60,43 @@ async def test_a_question_about_the_first_turn_is_answered_after_it_left(home: P
     answer = stage.all(events.AnswerRecorded)[-1].text
     assert "cobalt-4417-marigold" in answer
     assert answer.endswith(f"line {first.seq})")
+
+
+async def test_a_task_that_is_over_binds_nobody_and_whoever_asks_is_told_its_end(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("Begin with the invoice table.")
+        await stage.run("/task start Migrate billing | rule: never touch main.py")
+        asked = "What is the rule about main.py?"
+        recall = stage.session.services.recall
+
+        async def marks() -> list[str]:
+            found = await recall.search("never touch main.py", 8, "session")
+            (hit,) = (hit for hit in found.hits if hit.text.startswith("Migrate billing\nnever"))
+            return hit.replaced
+
+        async def brought() -> list[str]:
+            vacancy = Vacancy(shown=(), recent=(), tokens=4_000, count=len)
+            found = await recall.gather(asked, vacancy)
+            return [one.speaker for one in found.passages] if found is not None else []
+
+        assert await marks() == []
+        assert "task" in await brought()
+        await stage.run("/task start Paint the shed")
+        await stage.run("/task done")
+        begun = [one for one in stage.lines() if isinstance(one.entry, TaskStarted)]
+        ends = [one for one in stage.lines() if isinstance(one.entry, TaskDone)]
+        told, later = (f"done by #{one.seq}" for one in ends)
+        assert await marks() == [told], "another one took its place"
+        assert "task" not in await brought()
+        standings = Standings(stage.lines())
+        assert [each.words for one in begun for each in standings.of(one)] == [told, later]
+    for verb in (["search"], ["recall", "-s", "main"]):
+        assert run_verb([*verb, "never touch main.py"]) == 0
+        assert told in capsys.readouterr().out.partition("never touch")[0], verb
+    assert run_verb(["log", "-s", "main", "-k", "task_started"]) == 0
+    assert later in capsys.readouterr().out
 
 
 async def test_where_the_window_has_the_answer_recall_says_so_and_not_that_there_is_none(

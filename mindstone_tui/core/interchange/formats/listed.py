@@ -162,13 +162,15 @@ class _Talk:
     def _message(
         self, rule: RecordRule, number: int, fields: Fields, get: Any, ts: str, model: str
     ) -> Records:
-        name, pieces = text(get("id")), pieces_by(self._program.blocks, get("content"), number)
+        name, content = text(get("id")), get("content")
+        pieces = pieces_by(self._program.blocks, content, number)
         yield from pieces.others if pieces else ()
         match rule.do:
+            # An object without words is a result all the same: its call came to an end.
+            case "result" | "failed" if pieces or isinstance(content, dict):
+                yield result(number, get, failed=rule.do == "failed", ts=ts, id=name)
             case _ if pieces is None:
                 yield Broken(line=number, why=rule.named or _NO_CONTENT)
-            case "result" | "failed":
-                yield result(number, get, failed=rule.do == "failed", ts=ts, id=name)
             case "given":
                 yield from pieces.given(ts, name)
             case "ran":

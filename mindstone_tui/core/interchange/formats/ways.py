@@ -96,10 +96,10 @@ def pieces_by(rules: list[RecordRule], content: object, number: int) -> parts.Me
     """The pieces of a content, without rules one for an API; None where it is none."""
     if not rules:
         return parts.pieces_of_blocks(content, number)
-    if not isinstance(content, list):
+    if not isinstance(content, list | None):
         return None
     pieces = parts.MessageParts(number)
-    for each in map(mapping, content):
+    for each in map(mapping, content or ()):
         rule, get = rule_for(each, rules)
         match rule.do:
             case "block":

@@ -763,3 +763,29 @@ def test_importing_again_says_nothing_new_of_the_conversation(home: Path) -> Non
     before = len(told(home))
     take_over(home, FIXTURES / "codex.jsonl")
     assert len(told(home)) == before
+
+
+def test_a_tool_of_copilot_that_printed_nothing_has_answered(home: Path, tmp_path: Path) -> None:
+    """Also where the object of its result has other fields."""
+    lines = (FIXTURES / "copilot-cli.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    ended = next(each["data"] for each in records if each["type"] == "tool.execution_complete")
+    ended["result"] = {"content": "", "detailedContent": "none"}
+
+    report = take_over(home, write_lines(tmp_path / "events.jsonl", records))
+
+    assert report.skipped == ()
+    assert given(home)[0] == ("", "ok")
+
+
+def test_a_message_of_goose_that_says_nothing_is_no_damage(home: Path, tmp_path: Path) -> None:
+    records = [
+        {"working_dir": "/home/ada/server", "message_count": 2},
+        {"role": "user", "created": 1772355600, "content": [{"type": "text", "text": ASKED}]},
+        {"role": "assistant", "created": 1772355605, "content": []},
+    ]
+
+    report = take_over(home, write_lines(tmp_path / "goose.jsonl", records))
+
+    assert report.skipped == ()
+    assert report.left_out == {"empty answer": 1}
