@@ -98,8 +98,7 @@ def fork_session(
         for digest in _kept_beside(lines):
             forked.keep_blob(history.blob(digest))
         taken = (*lines, *_story_of(history, lines), *_work_under_way(history, lines, point.seq))
-        taken += tuple(_files_put_back(history, lines, point.seq))
-        taken += tuple(_jobs_ended(history, lines))
+        taken += (*_files_put_back(history, lines, point.seq), *_jobs_ended(history, lines))
         every = _with_verdicts(history, sorted(taken, key=lambda line: line.seq))
         shown = {line.turn for line in lines}
         left = context.files.left_by(lambda n: n > last or (n not in shown and gone(n) is not None))
