@@ -46,6 +46,8 @@ _AROUND: Final = (
     *(derived.NoteTaken, derived.StatementSuperseded, derived.OfferAnswered, Rewound, Restored),
     *(derived.MemoryProposed, derived.MemoryDecided),
 )
+_SINCE: Final = (FilesRestored, derived.JobEnded)
+"""What came of turns that a fork has, until it was made."""
 _SHOWN_OF_HASH: Final = 12
 
 
@@ -96,7 +98,7 @@ def fork_session(
         for digest in _kept_beside(lines):
             forked.keep_blob(history.blob(digest))
         taken = (*lines, *_story_of(history, lines), *_work_under_way(history, lines, point.seq))
-        taken += tuple(_files_put_back(history, lines, point.seq))
+        taken += (*_files_put_back(history, lines, point.seq), *_jobs_ended(history, lines))
         every = _with_verdicts(history, sorted(taken, key=lambda line: line.seq))
         shown = {line.turn for line in lines}
         left = context.files.left_by(lambda n: n > last or (n not in shown and gone(n) is not None))
@@ -140,6 +142,20 @@ def _files_put_back(history: History, window: Sequence[Line], through: int) -> l
     return found
 
 
+def _jobs_ended(history: History, window: Sequence[Line]) -> Iterator[Line]:
+    """How jobs ended, until now, that these turns began: their results say that they run."""
+    turns = {line.turn for line in window}
+    begun: set[int] = set()
+    ends = history.newest(("job_started", "job_ended"), history.head.seq)
+    for line in reversed(list(ends)):
+        match line.entry:
+            case derived.JobStarted(job=job):
+                begun = begun | {job} if line.turn in turns else begun - {job}
+            case derived.JobEnded(job=job) if job in begun or (line.parent and line.turn in turns):
+                begun.discard(job)
+                yield line
+
+
 def _with_verdicts(history: History, lines: Sequence[Line]) -> list[Line]:
     """The lines, and what was judged of two of them: that one replaces the other."""
     kept = {line.seq: line for line in lines if not isinstance(line.entry, Unknown)}
@@ -159,13 +175,13 @@ def _copies(lines: Sequence[Line]) -> Iterator[Draft]:
     of the fork's.
     """
     turns = {line.seq: line.turn for line in lines}
-    last = max((one.turn for one in lines if not isinstance(one.entry, FilesRestored)), default=0)
+    last = max((one.turn for one in lines if not isinstance(one.entry, _SINCE)), default=0)
 
     def turn_of(line: Line) -> int:
         match line.entry:
             case derived.StatementSuperseded(by=by) | derived.MemoryProposed(sources=(*_, by)):
                 return turns[by]
-            case FilesRestored():  # in a later turn than the fork has, perhaps
+            case FilesRestored() | derived.JobEnded():  # in a later turn than the fork has, perhaps
                 return min(line.turn, last)
         return line.turn
 

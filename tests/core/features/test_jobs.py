@@ -14,6 +14,7 @@ from mindstone_tui.core import events
 from mindstone_tui.core.entries.derived import JobEnded, JobStarted
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.features.jobs import JobsFeature
+from mindstone_tui.core.paths import SessionKey
 from tests.core.session.stage import Stage, calls, on_stage, script
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -165,6 +166,26 @@ async def test_the_model_hears_that_a_job_ended_with_the_session(tmp_path: Path)
     async with on_stage(tmp_path / "home", cwd=tmp_path, model=says, asks=True) as stage:
         await stage.say("what runs?")
         assert "Job 1 ended after" in str(stage.requests()[-1])
+
+
+async def test_a_fork_hears_that_a_job_ended_before_it_was_made(tmp_path: Path) -> None:
+    says = script(tmp_path, background("true"), {"text": "It runs."}, {"text": "so"}, loop=True)
+    chosen: dict[str, Any] = {"cwd": tmp_path, "model": says, "asks": True}
+    async with on_stage(tmp_path / "home", **chosen) as stage:
+        agree(stage)
+        await stage.say("run it")
+        await stage.until(events.Noticed, lambda each: "Job 1 ended" in each.message)
+        await stage.say("does it run?")  # here the end is told
+        for command in ("/fork one turn 1", "/fork two"):
+            assert (await stage.run(command))[0].ok
+    script(tmp_path, {"text": "so"}, loop=True)
+    for name, told in (("one", 1), ("two", 0)):
+        key = SessionKey.parse(f"agent:default:{name}")
+        async with on_stage(tmp_path / "home", key=key, **chosen) as fork:
+            for times in (told, 0):
+                await fork.say("what runs?")
+                asked = str(fork.requests()[-1][-1]["content"])
+                assert asked.count("Job 1 ended after") == times, name
 
 
 async def test_what_a_message_that_was_rewound_told_of_a_job_is_told_again(tmp_path: Path) -> None:
