@@ -8,7 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mindstone_tui.core.entries.conversation import ToolReturned, TurnEnded, UserMessage
+from mindstone_tui.core.entries.conversation import (
+    AssistantPartial,
+    ToolReturned,
+    TurnEnded,
+    UserMessage,
+)
+from mindstone_tui.core.features.working_set import BROKE_OFF
 from tests.core.session.stage import check_history, on_stage, read, script
 from tests.faults import sized
 from tests.faults.conftest import Tell
@@ -70,7 +76,9 @@ async def _resumes(folder: Path, point: int) -> bool:
     ]
     assert all(result.status == "interrupted" for result in results)
     request = stage.requests()[-1]
-    assert request[-1] == {"role": "user", "content": "go on"}
+    broken = any(isinstance(line.entry, AssistantPartial) for line in lines)
+    said = f"{BROKE_OFF}\n\ngo on" if broken else "go on"
+    assert request[-1] == {"role": "user", "content": said}
     return any("while this ran" in result.text for result in results)
 
 

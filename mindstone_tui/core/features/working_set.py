@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import get_args
+from typing import Final, get_args
 
 import msgspec
 
@@ -26,6 +26,9 @@ MODES: tuple[str, ...] = get_args(Mode)
 POLICIES: tuple[str, ...] = get_args(Policy)
 
 
+BROKE_OFF: Final = "[Your answer before this message broke off: no more of it was said.]"
+
+
 class WindowFeature(Feature):
     """The working set: looked at, and steered by hand."""
 
@@ -37,7 +40,7 @@ class WindowFeature(Feature):
         with self.context.transcript.history() as history:
             lines = unheard(history, ("assistant_partial",))
             broken = any(line.kind == "assistant_partial" and line.seq in shown for line in lines)
-        return ("[Your answer before this message broke off: no more of it was said.]",) * broken
+        return (BROKE_OFF,) * broken
 
     @command("context", usage="[list|detail]", words=("list", "detail"))
     async def show_context(self, argument: str) -> AsyncIterator[Happening]:

@@ -20,6 +20,7 @@ from mindstone_tui.core.entries.conversation import (
     ModelFailed,
     ToolReturned,
 )
+from mindstone_tui.core.features.working_set import BROKE_OFF
 from tests.core.session.stage import Stage, check_history, check_stream, on_stage
 from tests.faults import FULL
 from tests.loopback.faults import Fault, every_fault
@@ -87,7 +88,9 @@ async def test_a_fault_ends_the_turn_once_and_the_next_request_is_valid(
         assert len(server.calls) == 1
         body = server.calls[0].body
         assert first_unpaired(body["messages"]) is None
-        assert body["messages"][-1] == {"role": "user", "content": "are you well?"}
+        broken = any(isinstance(line.entry, AssistantPartial) for line in stage.lines())
+        asked = f"{BROKE_OFF}\n\nare you well?" if broken else "are you well?"
+        assert body["messages"][-1] == {"role": "user", "content": asked}
         assert "sk-" not in stage.places.transcript.read_text()
     assert check_history(stage.places) == requests + 1
 
