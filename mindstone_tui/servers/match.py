@@ -216,11 +216,14 @@ def _again(record: Record, new: str) -> Plan:
 
 def _other_first_words(prior: Sequence[str], record: Record) -> Plan:
     """A past that begins as none here does: another conversation, or one whose first message was
-    said anew, if what came after that is known."""
-    for before, after in pairwise(record.messages):
-        if after.ours and before.turn == after.turn and prior[1:2] and prior[1] in after.marks:
-            root = record.channels.get(after.turn, ("", ""))[1]
-            return _go_back(record, _before(record, after.turn), root, 0)
+    said anew, if its answer and what was said to that are known. An answer alone proves nothing:
+    two conversations may both begin with "Done."
+    """
+    for answer, reply in pairwise(record.messages):
+        known = answer.ours and reply.ours and reply.turn > answer.turn
+        if known and prior[2:] and prior[1] in answer.marks and prior[2] in reply.marks:
+            root = record.channels.get(answer.turn, ("", ""))[1]
+            return _go_back(record, _before(record, answer.turn), root, 0)
     return Plan()
 
 

@@ -243,12 +243,13 @@ async def test_a_first_message_that_was_said_anew_takes_the_place_of_the_first_t
         kestrel, merlin = "The cache is on kestrel.", "The cache is on merlin."
         await desk.ask(*talk(kestrel), session="e")
         await desk.ask(*talk(kestrel, "Aye.", "Thanks."), session="e")
-        run, _ = await desk.ask(*talk(merlin, "Aye.", "Where is it?"), session="e")
+        past = (merlin, "Aye.", "Thanks.", "Aye.")
+        run, _ = await desk.ask(*talk(*past, "Where is it?"), session="e")
         with History(desk.home.places.session(SessionKey.parse("e"))) as history:
             (sent,) = rebuilt_calls(history, run.turn)
         assert merlin in str(sent.messages)
         assert kestrel not in str(sent.messages)
-        await desk.ask(*talk("Another conversation.", "No.", "Is it?"), session="e")
+        await desk.ask(*talk("Another conversation.", "Aye.", "Is it?"), session="e")
         (gone,) = desk.entries("rewound", "e")
         assert (gone.to_turn, gone.how) == (0, "the client went back")
 

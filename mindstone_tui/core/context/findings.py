@@ -85,9 +85,9 @@ def finding_of(result: conversation.ToolReturned, room: int, count: Count) -> st
     if hits := _hits(body):
         return _listed(f"{_counted(len(body), hits)}:", hits, room, count)
     if ended and len(text) < _SHORT and not _shape(body):
-        whole = "; ".join([*map(_bare, body), *how])
-        if count(whole) <= room:
-            return whole
+        short = "; ".join([*map(_bare, body), *how])
+        if count(short) <= room:
+            return short
     for recognise in _SHAPES:
         if said := recognise(body):
             return one_line("; ".join([*said, *part, *how]), room, count)
@@ -97,7 +97,8 @@ def finding_of(result: conversation.ToolReturned, room: int, count: Count) -> st
         return _listed(f"{len(body):,} lines;", titles, room, count)
     if result.finding and all(_worth(line) < _WRONG for line in body):
         return one_line(result.finding, room, count)
-    return _telling(body, part or [f"{len(body):,} lines"], how, room, count)
+    whole = result.text.rstrip().count(_LF) + 1 - bool(read) - bool(ended)
+    return _telling(body, part or [f"{whole:,} lines"], how, room, count)
 
 
 def _commits(lines: Sequence[str]) -> list[str]:
@@ -311,9 +312,7 @@ def _ranked(lines: Sequence[str]) -> list[int]:
     looks = [_NUMBERS.sub("0", line) for line in lines]
     alike = Counter(looks)
     uniform = 2 * sum(number for number in alike.values() if number > 2) > len(looks)
-    by_look = {
-        look: _worth(line) for look, line in {**dict(zip(looks, lines, strict=True))}.items()
-    }
+    by_look = {look: _worth(line) for look, line in dict(zip(looks, lines, strict=True)).items()}
     worth = [by_look[look] for look in looks]
     placed = [worth[at] >= 0 and bool(_PLACED.search(line)) for at, line in enumerate(lines)]
     lead = 1
