@@ -306,7 +306,7 @@ def shorten(
     for _ in range(_TRIES):
         start, end = head(text, length * 2 // 3), tail(text, length // 3)
         said = f"{start}\n{note(len(text) - len(start) - len(end))}\n{end}"
-        if length <= 0 or count(said) <= tokens:
+        if length <= 0 or (counted := count(said)) <= tokens:
             return said.strip()
-        length = int(length * 0.85)
+        length = int(length * min(0.85, _LIKELY * room / counted))
     return note(len(text))

@@ -122,7 +122,9 @@ async def _cut_one(
             f"window allows. All of it is entry {line.id}; read_entry shows it in parts. …]"
         )
 
-    most, whole = max(int(cap / factor) - 12, 16), round(size / factor)
+    most = max(int(cap / factor) - 12, 16)
+    # What was cut before is cut from the whole again, whose size is not the one that is shown.
+    whole = 0 if line.seq in live.fold.state.cut else round(size / factor)
     cut = partial(messages.shorten, message.text, most, count, note, whole)
     shorter = await live.off_loop(cut)
     if await _size(live, call, shorter, factor) >= size:

@@ -8,11 +8,13 @@ before or after an apostrophe is found without it; an emoji is a word. FTS5 then
 so that a path, a version or a contraction stays whole.
 """
 
+import operator
 import re
 import string
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from typing import Final
 
 from mindstone_tui.core.language import languages, lists
@@ -281,8 +283,7 @@ def _humps(word: str) -> Iterator[str]:
 
 
 def _pairs(run: str) -> Iterator[str]:
+    """Each character, and between two of them the pair that they make."""
     clusters = _CLUSTER.findall(fold(run))
-    for at, char in enumerate(clusters):
-        yield char
-        if at + 1 < len(clusters):
-            yield char + clusters[at + 1]
+    pairs = map(operator.add, clusters, clusters[1:])
+    return chain(chain.from_iterable(zip(clusters, pairs, strict=False)), clusters[-1:])

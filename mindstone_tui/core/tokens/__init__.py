@@ -52,8 +52,8 @@ _REMEMBERED: Final = 20_000
 """Pieces whose count is kept: most of a text is words that were met before."""
 _RANKS: Final = 50_000
 """Ranks of neighbours that are kept."""
-_MANY: Final = 4_000
-"""New pieces of a text from which all ranks are laid out, in 0.1 s: looking them up takes more."""
+_MANY: Final = 24_000
+"""Bytes of new pieces from which all ranks are laid out, in 0.1 s: looking them up takes more."""
 _BEYOND: Final = pattern_of("[^\\x00-\\x7f§«°±·»×÷‐-‧‰-⁞←-⏿─-❵➔-➿]")
 """What is neither ASCII nor a mark that no alphabet, number or space has."""
 _CLASS: Final = pattern_of(r"\[|\]|\\(?:p\{(\w+)\}|([sS])|.)")
@@ -98,9 +98,10 @@ class Vocabulary:
         for part in _parts(text):
             for piece in split(part):
                 if (size := known.get(piece)) is None:
-                    if (new := new + 1) == _MANY:
+                    raw = piece.encode()
+                    if new < _MANY <= (new := new + len(raw)):
                         rank = self._all_ranks().get
-                    size = _sized(piece.encode(), rank, known)
+                    size = _sized(raw, rank, known)
                     if len(known) >= _REMEMBERED:
                         known.clear()
                     known[piece] = size
@@ -265,7 +266,7 @@ _SAMPLE: Final = 2_000
 """Characters of such a stretch."""
 _DENSE_EFFORT: Final = 10
 """How many times as long a character takes in a run without a gap,"""
-_STRANGE_EFFORT: Final = 50
+_STRANGE_EFFORT: Final = 100
 """and in one without a digit as well."""
 _FEW: Final = 8
 """Signs of a run that repeats itself: what was counted of it once is known."""

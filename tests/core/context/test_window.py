@@ -547,6 +547,22 @@ def test_a_huge_unanswered_result_is_shortened_too(home: Path) -> None:
     assert "characters of this result are left out" in prepared.request.messages[-1]["content"]
 
 
+def test_a_huge_message_keeps_its_ends_when_it_must_give_way_again(home: Path) -> None:
+    stage = Stage(home)
+    stage.ask(f"The task is this: {words(100_000)} Answer in French.")
+    kept = [stage.plan().request.messages[-1]["content"]]
+    for number in range(3):
+        call = ToolCall(id=f"c{number}", name="read", arguments="{}")
+        stage.answer("", [call])
+        stage.result(call.id, words(2_000, f"r{number}"))
+        kept.append(stage.plan(number + 2).request.messages[1]["content"])
+    assert len(set(kept)) > 1
+    for text in kept:
+        assert text.startswith("The task is this")
+        assert text.endswith("Answer in French.")
+        assert len(text) > 10_000
+
+
 def test_pins_larger_than_the_window_are_refused_in_one_sentence(home: Path) -> None:
     stage = Stage(home, window=8_000)
     for number in range(6):
