@@ -67,8 +67,9 @@ class ContextSettings(SettingsSection):
     """Wait a moment for the vectors of what leaves, or let nothing leave without them."""
     keep_trimmed: Annotated[int, Meta(ge=0, le=10_000)] = 4
     """Newest tool results that stay whole; over the hard mark of their share, only the last one."""
-    placeholder_tokens: Annotated[int, Meta(ge=0, le=1_000)] = 90
-    """The most that a placeholder takes; it says what the result found and how to get it back."""
+    placeholder_tokens: Annotated[int, Meta(ge=0, le=1_000)] = 150
+    """The most that a placeholder takes; it says what the result found and how to get it back. In a
+    small window that is half a percent of the room, but not less than three fifths of this."""
 
 
 class EvictionSettings(SettingsSection):

@@ -31,6 +31,8 @@ ASSUMED_POINTS: Final = 5.0
 SMALLEST_TRIM: Final = 6_144
 """Tokens between the results' share and its hard mark, at least: what a request adds is the same in
 a small window, and each trim changes the front of the prompt."""
+_PLACEHOLDER: Final = 0.5
+"""Percent of the usable room that stands for a result."""
 KEPT_TURNS: Final = 20
 """Turns of growth that are carried from plan to plan."""
 _SMALL: Final = 32_000
@@ -99,6 +101,12 @@ def limit_of(name: ComponentName, room: Room, budget: BudgetSettings) -> int:
     chosen = shares(budget)
     share = int(room.usable * chosen[COMPONENTS.index(name)] / sum(chosen[:-1]))
     return max(share, min(_LEAST_TOOLS, room.usable // 5)) if name == "tool_definitions" else share
+
+
+def longest_placeholder(room: Room, settings: ContextSettings) -> int:
+    """Tokens that may stand for a result: what tools said does not press upon what people say."""
+    most = settings.placeholder_tokens
+    return min(most, max(room.tokens(_PLACEHOLDER), most * 3 // 5))
 
 
 def hard_mark(name: str, limit: int, budget: BudgetSettings) -> int:

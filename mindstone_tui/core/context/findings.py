@@ -52,7 +52,6 @@ _ENDED: Final = pattern_beside(__file__, "ended", re.IGNORECASE)
 _DEFINED: Final = pattern_beside(__file__, "defined", re.MULTILINE)
 _COMMIT: Final = pattern_of(r"commit [0-9a-f]{7,64}\b")
 _DIFFED: Final = pattern_of(r"diff --git a/.* b/(.+)|\+\+\+ (?!/dev/null)(?:b/)?(\S+)")
-_CHANGED: Final = pattern_of(r"\s+(modified|deleted|new file|renamed|both modified):\s+(.+)")
 _TOTAL: Final = pattern_beside(__file__, "total")
 _FAILING: Final = pattern_beside(__file__, "failing")
 _PLACED: Final = pattern_of(r"[^\s:]+:\d+|, line \d+")
@@ -66,6 +65,8 @@ _ASIDE: Final = pattern_beside(__file__, "aside", re.IGNORECASE)
 _RULE: Final = pattern_of(r"([-.=*#~_!<>|+])\1{2,}|[─-╿]+|^ *-->|^==\d+==")
 """What is only drawn."""
 _NUMBERS: Final = pattern_of(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
+_REMARK: Final = pattern_of(r"(?:#|//|;|--|<!--|\*)(?:\s|$)")
+_SAYS: Final = pattern_of(r"[^\W_]")
 _RAISED: Final = pattern_of(r"\b\w{0,60}(?:Error|Exception)\b: ?\S")
 
 
@@ -127,20 +128,6 @@ def _diff(lines: Sequence[str]) -> list[str]:
     told = [f"{path} +{more} -{less}" for path, (more, less) in changed.items()]
     told += [line for line in lines if line.startswith("Only in ")]
     return [*map(_bounded, said[:1]), f"{plural(len(told), 'file')}: {_some(told)}"]
-
-
-def _status(lines: Sequence[str]) -> list[str]:
-    """What git says of a working tree."""
-    changed: dict[str, list[str]] = {}
-    untracked = False
-    for line in lines:
-        if found := _CHANGED.match(line):
-            changed.setdefault(found[1], []).append(found[2])
-        elif line.startswith("Untracked files"):
-            untracked = True
-        elif untracked and line.startswith("\t"):
-            changed.setdefault("untracked", []).append(line.strip())
-    return [f"{kind}: {_some(paths)}" for kind, paths in changed.items()]
 
 
 def _checked(lines: Sequence[str]) -> list[str]:
@@ -218,7 +205,7 @@ def _listing(lines: Sequence[str]) -> list[str]:
     return told + [f"also {_some(odd)}" for _ in odd[:1]]
 
 
-_SHAPES: Final = (_commits, _diff, _status, _shape, _log, _checked, _listing)
+_SHAPES: Final = (_commits, _diff, _shape, _log, _checked, _listing)
 """Kinds of output that are known by their look, each with what matters of it."""
 
 
@@ -289,7 +276,7 @@ def _telling(
     lines: Sequence[str], size: Sequence[str], how: Sequence[str], room: int, count: Count
 ) -> str:
     """The lines that say most of what came of it, in their order: as many as there is room for."""
-    bare = list(filter(None, map(_bare, lines)))
+    bare = [said for said in map(_bare, lines) if _SAYS.search(_LEVEL.sub("", said))]
     chosen: list[int] = []
     said, misses = "", 0
     for at in _ranked(bare):
@@ -307,7 +294,7 @@ def _ranked(lines: Sequence[str]) -> list[int]:
     """Which lines tell most, best first; of those that look alike the first stands for all.
 
     What went wrong and where counts most, then sums, then what looks like nothing else in an output
-    whose lines look alike, then the beginning and the end.
+    whose lines look alike, then the beginning and the end; remarks in a file come last.
     """
     looks = [_NUMBERS.sub("0", line) for line in lines]
     alike = Counter(looks)
@@ -324,6 +311,7 @@ def _ranked(lines: Sequence[str]) -> list[int]:
     for at, look in enumerate(looks):
         worth[at] += _ODD * (uniform and alike[look] == 1 and worth[at] >= 0)
         worth[at] += at in (0, len(lines) - 1)
+        worth[at] -= _BESIDE * bool(_REMARK.match(lines[at]))
     first = {look: at for at, look in reversed([*enumerate(looks)])}
     return sorted(first.values(), key=lambda at: (-worth[at], at))
 

@@ -405,7 +405,7 @@ def _placeholders(
 ) -> list[window.Trimmed]:
     """Take results in order, each that a placeholder is shorter than, until `excess` is freed."""
     count = live.ledger(call.model).counter.text
-    longest = live.settings.context.placeholder_tokens
+    longest = budget.longest_placeholder(call.room, live.settings.context)
     lines = {line.seq: line for line, _ in results}
     taken: list[window.Trimmed] = []
     for scored in ranked:

@@ -82,7 +82,7 @@ def initial_prune(
         ledger,
         # Where room is needed, the task is shortened to its share.
         floor - min(always, room.tokens(trim.TASK_SHARE)),
-        settings.context.placeholder_tokens,
+        budget.longest_placeholder(room, settings.context),
     )
     if found is None:
         return None
