@@ -138,8 +138,8 @@ def _marks(act: Act | Subject, *more: str, known: str = "") -> str:
     """
     forks = f", standing in {', '.join(act.forks)}" if act.forks else ""
     rewound = f"rewound by #{act.rewound}{forks}" if act.rewound else ""
-    undone = undone_in_words(act.undone) if act.undone else ""
-    return "".join(f"  {one}" for one in (rewound, undone, *more) if one and one not in known)
+    told = (rewound, *undone_in_words(act.undone, act.left_alone), *more)
+    return "".join(f"  {one}" for one in told if one and one not in known)
 
 
 def _in(folder: str) -> str:

@@ -154,7 +154,7 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
             case "corrected":
                 return replaced_in_words(None, {self.by or 0: self.part})[0]
             case "undone":
-                return undone_in_words(self.by or 0, self.part)
+                return undone_in_words(self.by, self.part)[0]
             case what:
                 return what if self.by is None else f"{what} by #{self.by}"
 
@@ -239,23 +239,14 @@ class Undone:
     """Turns whose changes to files a person took back, and did not do again since."""
 
     def __init__(self) -> None:
-        self._by: dict[int, int] = {}
-        self._left: dict[int, tuple[str, ...]] = {}
-        """By the line that took back: files that were left as they were, or done again since."""
+        self._turns: dict[int, tuple[int, tuple[str, ...]]] = {}
 
     def take(self, line: Line) -> None:
         """Take in the next line."""
         match line.entry:
-            case FilesRestored(direction="undo", turns=turns) as act if act.did_anything:
-                self._by |= dict.fromkeys(turns, line.seq)
-                self._left[line.seq] = act.left_paths
-            case FilesRestored(direction="redo", turns=turns) as act if act.whole_turns:
+            case FilesRestored(turns=turns) as act:
                 for turn in turns:
-                    self._by.pop(turn, None)
-            case FilesRestored(direction="redo", turns=turns, changes=changes):
-                for by in {self._by[turn] for turn in turns if turn in self._by}:
-                    again = (*self._left[by], *(one.path for one in changes))
-                    self._left[by] = tuple(dict.fromkeys(again))
+                    self._turns[turn] = act.then(line.seq, *self._turns.get(turn, (0, ())))
 
     def of(self, line: Line) -> int | None:
         """The line that took back what was done where this one tells of it; None while it holds."""
@@ -263,12 +254,12 @@ class Undone:
 
     def of_place(self, seq: int, turn: int) -> int | None:
         """The same for something that was said at a place."""
-        by = self._by.get(turn)
+        by = self.of_turn(turn)
         return by if by is not None and seq < by else None
 
     def of_turn(self, turn: int) -> int | None:
         """The same for a whole turn."""
-        return self._by.get(turn)
+        return self._turns.get(turn, (0,))[0] or None
 
     def of_file(self, seq: int, turn: int, path: str) -> int | None:
         """The same for a file, which may have been left as it was."""
@@ -277,7 +268,7 @@ class Undone:
 
     def left_by(self, by: int | None) -> tuple[str, ...]:
         """The files that a line which took back others left as they were."""
-        return self._left.get(by or 0, ())
+        return dict(self._turns.values()).get(by or 0, ())
 
 
 def not_rewound(lines: Iterable[Line]) -> list[Line]:

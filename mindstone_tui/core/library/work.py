@@ -81,13 +81,15 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """The line that took the exchange back in which the file was worked on; else 0."""
     undone: int = 0
     """The line in which a person took back what the exchange had done to files; else 0."""
+    left_alone: tuple[str, ...] = ()
+    """Files that were left as they were then."""
     forks: Sequence[str] = ()
     """Forks in which it was not taken back."""
     imported: str = ""
     """Where the file was worked on, in words, if another program did."""
 
 
-_MARKS: Final = ("rewound", "undone", "forks", "imported")
+_MARKS: Final = ("rewound", "undone", "left_alone", "forks", "imported")
 
 
 class WorkDone:

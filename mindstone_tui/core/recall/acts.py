@@ -64,6 +64,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     """The line that took its turn back; 0 where none did. What was done stays done."""
     undone: int = 0
     """The line in which a person took back what its turn had done to files; 0 where that stands."""
+    left_alone: tuple[str, ...] = ()
+    """Files of its turn that were left as they were then."""
     imported: str = ""
     """Where it was done, in words, if another program did it; for those who ask the transcript."""
     forks: Sequence[str] = ()
@@ -76,7 +78,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COLUMNS: Final = (
-    "owners.name, seq, turn, ts, kind, about, ok, code, error, acts.rewound, acts.undone"
+    "owners.name, seq, turn, ts, kind, about, ok, code, error, acts.rewound, acts.undone,"
+    " left_alone"
 )
 _FACTS: Final = len(_COLUMNS.split(", "))
 _FROM: Final = "from acts join owners on number = acts.owner"
@@ -261,4 +264,5 @@ class Done:
 
 def _act(row: Sequence[Any]) -> Act:
     named = dict(zip(Act.__struct_fields__, row, strict=False))
+    named["left_alone"] = json.loads(named["left_alone"])
     return msgspec.convert(named, Act, strict=False)  # a database knows no truth values

@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
+from mindstone_tui import api
 from mindstone_tui.cli.main import run as run_verb
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import UserMessage
@@ -20,6 +21,7 @@ from mindstone_tui.core.entries.store import CommandRun, FilesChanged, FilesRest
 from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.library.file_states import FilesOfSession
+from mindstone_tui.servers.lookup import Lookup
 from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.core.undo.trees import picture
 
@@ -632,6 +634,44 @@ async def test_a_file_that_an_undo_left_alone_is_not_told_as_taken_back(
     )
 
 
+@pytest.mark.parametrize("again", [False, True])
+async def test_whatever_finds_a_turn_names_the_files_that_its_undo_left_alone(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], again: bool
+) -> None:
+    work = workspace(tmp_path)
+    does = calls(
+        *(("write", {"path": name, "content": f"{name}\n"}) for name in ("x.md", "y.md", "z.md")),
+        ("shell", {"command": "touch heron.md"}),
+    )
+    says = script(tmp_path, does, {"text": "Wrote the heron down."}, {"text": "So."}, loop=True)
+    async with on_stage(home, cwd=work, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("write the heron down")
+        (work / "y.md").write_text("mine\n")
+        assert (await stage.run("/undo --rest"))[0].ok
+        if again:
+            (work / "z.md").write_text("mine\n")
+            assert (await stage.run("/redo --rest"))[0].ok
+        by = next(line.seq for line in stage.lines() if line.kind == "files_restored")
+        left = ["y.md", "heron.md", "x.md"] if again else ["y.md"]
+        mark = f"changes to files taken back by #{by}, all but {', '.join(left)}"
+        await stage.run("/handoff write")
+        assert mark.replace("#", "line ") in (await stage.run("/handoff show"))[1]
+        assert mark in (await stage.run("/recall heron"))[1]
+    for verb in (["search", "heron"], ["recall", "heron"], ["how", "touch"], ["about", "heron"]):
+        capsys.readouterr()
+        assert run_verb(verb) == 0
+        assert mark in capsys.readouterr().out, verb
+    for verb in (["search", "heron", "--json"], ["recall", "heron", "--json"]):
+        assert run_verb(verb) == 0
+        assert json.loads(capsys.readouterr().out)["hits"][0]["left_alone"] == left
+    assert run_verb(["about", "y.md", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["exchanges"][0]["undone"] == 0
+    asked = Lookup(api.Home(home))
+    for found in (asked.search("heron"), asked.recall("heron")):
+        assert [*found["hits"][0]["left_alone"]] == left
+
+
 async def test_a_file_that_a_redo_left_alone_stays_taken_back_by_name(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -700,7 +740,8 @@ async def test_an_older_library_learns_what_was_undone_before(
     assert run_verb(["search", "heron"]) == 0
     with contextlib.closing(apsw.Connection(str(home / "library.db"))) as library:
         for table in ("passages", "acts"):
-            library.execute(f"alter table {table} drop column undone")
+            for column in ("undone", "left_alone"):
+                library.execute(f"alter table {table} drop column {column}")
         library.execute("pragma user_version = 4")
     capsys.readouterr()
     assert run_verb(["search", "heron"]) == 0
