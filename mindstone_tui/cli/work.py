@@ -10,6 +10,7 @@ from mindstone_tui.cli import options, recall
 from mindstone_tui.cli.output import Progress, hint, say, say_json, say_words
 from mindstone_tui.core.config import load
 from mindstone_tui.core.entries.derived import undone_in_words
+from mindstone_tui.core.entries.store import NOBODY_KNOWS
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.work import OFTEN, Act, Remedy, Subject, WorkDone
 from mindstone_tui.core.text import one_line, plural
@@ -112,7 +113,8 @@ def _print_remedy(remedy: Remedy) -> None:
 
 def _print_subject(each: Subject) -> None:
     spoke = each.said is not None and each.said.says
-    what = "worked on it" if each.touched else "spoke of it" if spoke else "may be close to it"
+    close = "may be close to it" if each.said else "may have changed it"
+    what = "worked on it" if each.touched else "spoke of it" if spoke else close
     said = "" if each.said is None else recall.marks(each.said)
     mark = _marks(each, each.imported, known=said) + said
     say(f"{each.session}  turn {each.turn}  {each.ts[:10]}  {what}{mark}{_in(each.folder)}", "bold")
@@ -120,6 +122,8 @@ def _print_subject(each: Subject) -> None:
         say_words(each.said.excerpt, "    ")
     if each.files:
         say(f"    changed {_listed(each.files)}", "dim")
+    if each.unsure:
+        say(f"    {NOBODY_KNOWS}: {_listed(each.unsure)}", "dim")
 
 
 def _listed(files: Sequence[str]) -> str:

@@ -4,6 +4,8 @@ from typing import Final, Literal
 
 from mindstone_tui.core.entries.base import ByHand, Entry, Part, TextEntry, Usage
 
+NOBODY_KNOWS: Final = "changed by a call that was cut short or since, nobody knows"
+
 
 class FileChange(Part):
     """One path before and after.

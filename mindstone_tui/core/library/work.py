@@ -74,6 +74,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """Where it was spoken of; None where a file was only worked on."""
     files: tuple[str, ...]
     """Files that were changed in that exchange."""
+    unsure: tuple[str, ...] = ()
+    """Files that were changed by a call of it that was cut short or since, nobody knows."""
     touched: bool = False
     """Whether the file that was asked about was read or changed there."""
     folder: str = ""
@@ -145,20 +147,17 @@ class WorkDone:
             )
             for hit in spoken
         }
-        touched = {(act.session, act.turn): act for act in touching}
+        surest = sorted(touching, key=lambda act: act.kind != "unsure")
+        touched = {(act.session, act.turn): act for act in surest}
         when = {place: act.ts for place, act in touched.items()}
         when |= {place: hit.ts for place, hit in said.items()}
         newest = sorted(when, key=lambda place: when[place], reverse=True)[:count]
-        files = self._ask(
-            lambda done: {
-                place: tuple(
-                    dict.fromkeys(
-                        act.about for act in done.of_turn(*place) if act.kind == "change" and act.ok
-                    )
-                )
-                for place in newest
-            }
-        )
+        did = self._ask(lambda done: {place: done.of_turn(*place) for place in newest})
+
+        def changed(place: tuple[str, int], kind: str) -> tuple[str, ...]:
+            files = (act.about for act in did[place] if act.kind == kind and act.ok)
+            return tuple(dict.fromkeys(files))
+
         touched = {place: self._marked(touched[place]) for place in newest if place in touched}
         return [
             Subject(
@@ -166,8 +165,9 @@ class WorkDone:
                 turn=place[1],
                 ts=when[place],
                 said=said.get(place),
-                files=files[place],
-                touched=place in touched,
+                files=changed(place, "change"),
+                unsure=changed(place, "unsure"),
+                touched=place in touched and touched[place].kind != "unsure",
                 folder=self._folder(place[0], (touched.get(place) or said[place]).seq),
                 **{name: getattr(touched[place], name) for name in _MARKS if place in touched},
             )
@@ -227,7 +227,7 @@ def remedies(done: acts.Done, met: Sequence[Act]) -> Iterator[Remedy]:
         later = done.after(error, _FOLLOWED)
         again = [at for at, act in enumerate(later) if act.about == error.about and act.ok]
         until = again[0] if again else len(later)
-        steps = [act for act in later[:until] if act.kind != "read" and act.ok]
+        steps = [act for act in later[:until] if act.kind in ("command", "change") and act.ok]
         if steps or again:
             seen.add(error.session)
             yield Remedy(

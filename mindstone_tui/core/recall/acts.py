@@ -14,7 +14,7 @@ import apsw
 import msgspec
 
 from mindstone_tui.core.entries import Line, ToolCall, conversation
-from mindstone_tui.core.entries.actions import PATCHED, Action, done, kind_of
+from mindstone_tui.core.entries.actions import PATCHED, Action, ActionKind, done, kind_of
 from mindstone_tui.core.entries.store import FilesChanged
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.patterns import pattern_of
@@ -54,7 +54,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     ts: str
     kind: str
-    """`command`, `read` or `change`."""
+    """`command`, `read`, `change`, or `unsure`: changed by a call that was cut short, or since."""
     about: str
     """The command, or the path of the file."""
     ok: bool
@@ -142,13 +142,12 @@ class Doings(msgspec.Struct, eq=False):
             found = done(self._asked.pop(entry.call), entry, line)
             known = [each for each in found if each.kind != "other"]
             return [(each, line.ts) for act in known for each in (act, *_patched_by(act))]
-        elif (
-            isinstance(entry, FilesChanged)
-            and not entry.recovered
-            and kind_of(entry.name) != "change"
+        elif isinstance(entry, FilesChanged) and (
+            entry.recovered or kind_of(entry.name) != "change"
         ):
             paths = (one.path for one in entry.changes if not one.after.startswith("folder"))
-            of_it = partial(Action, kind="change", name=entry.name, seq=line.seq, turn=line.turn)
+            kind: ActionKind = "unsure" if entry.recovered else "change"
+            of_it = partial(Action, kind=kind, name=entry.name, seq=line.seq, turn=line.turn)
             return [(of_it(about=path), line.ts) for path in paths]
         return []
 

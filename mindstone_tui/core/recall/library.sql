@@ -108,8 +108,8 @@ delete from facts where name in ('seq', 'hash', 'read') and owner in (
     )
 );
 
--- Step 6: and the files that were left alone then, as JSON; sessions are read once more for it.
+-- Step 6: and the files that were left alone then, as JSON. Sessions in which tools did anything
+-- are read once more, for what was changed by calls that were cut short as well.
 alter table passages add column left_alone text not null default '[]';
 alter table acts add column left_alone text not null default '[]';
-delete from facts where name in ('seq', 'hash', 'read')
-    and owner in (select owner from passages where undone > 0);
+delete from facts where name in ('seq', 'hash', 'read') and owner in (select owner from acts);

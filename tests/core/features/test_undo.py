@@ -558,7 +558,7 @@ async def test_secrets_in_files_reach_neither_history_nor_screen(tmp_path: Path)
 
 
 async def test_what_is_found_after_a_kill_is_nobodys_until_a_person_says_so(
-    tmp_path: Path,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work, then = workspace(tmp_path), tmp_path / "then"
     wish = ("shell", {"command": "echo one > one.txt"})
@@ -602,6 +602,12 @@ async def test_what_is_found_after_a_kill_is_nobodys_until_a_person_says_so(
         assert picture(work) == theirs
         assert (await stage.run("/undo --rest"))[0].ok
         assert picture(work) == theirs
+    monkeypatch.setenv("MINDSTONE_HOME", str(then))
+    assert run_verb(["about", "one.txt"]) == 0
+    told = capsys.readouterr().out
+    assert "  may have changed it  " in told
+    assert "changed by a call that was cut short or since, nobody knows: a.txt, mine.txt" in told
+    assert not {"worked on it", "    changed a.txt"} & {*told.split("  "), *told.splitlines()}
 
 
 async def test_a_file_that_an_undo_left_alone_is_not_told_as_taken_back(
