@@ -16,7 +16,7 @@ from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.events import AskedScope, CommandPrinted, ToolAsked
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate_entry import turn_names
-from mindstone_tui.core.library.file_states import FilesOfSession
+from mindstone_tui.core.library.file_states import NOT_KEPT, FilesOfSession
 from mindstone_tui.core.library.lineage import ancestors
 from mindstone_tui.core.library.open_questions import check_was_there
 from mindstone_tui.core.paths import from_home
@@ -408,12 +408,17 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
     """Which turn and call made a file what it is; None when no turn has to do with that path."""
     keeper = services.context.files
     root, path = _meant(keeper, argument)
-    stories = ((each[0].why(root, path), each) for each in _stories(services))
-    step, (steps, _, of) = next((one for one in stories if one[0]), (None, (None, None, "")))
-    if step is None or steps is None:
+    stories = ((found, each) for each in _stories(services) if (found := each[0].why(root, path)))
+    if (meant := next(stories, None)) is None:
         return None
-    change = next(each for each in step.changes if each.path == path)
-    since = "" if keeper.now(root, path) == change.after else " Somebody else changed it since."
+    (step, change), (steps, _, of) = meant
+    root, path = step.root, change.path
+    here = Path(root) in keeper.roots
+    name = exact(path if here else f"{root}/{path}")
+    same = here and keeper.now(root, path) == change.after
+    since = "" if same or not here else " Somebody else changed it since."
+    if step.lost and not same:
+        since = f" The transcript alone says so: {NOT_KEPT}."
     did = described(change).rpartition(": ")[2]
     origin = steps.made(root, path, change.after) if step.restored else step
     first = f"{did} by {step.by} in turn {step.turn} (line {step.seq}{of})"
@@ -433,9 +438,7 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
         because += " That turn was rewound since."
     shows = f"\n`/diff turn {origin.turn}` shows it." if origin else ""
     return CommandPrinted(
-        text=services.context.redactor.redact(
-            f"{exact(path)}: {first}.{since}{because}{shows}"
-        ).text,
+        text=services.context.redactor.redact(f"{name}: {first}.{since}{because}{shows}").text,
         data={"path": path, "turn": step.turn, "seq": step.seq, "by": step.by},
     )
 

@@ -610,6 +610,42 @@ async def test_what_is_found_after_a_kill_is_nobodys_until_a_person_says_so(
     assert not {"worked on it", "    changed a.txt"} & {*told.split("  "), *told.splitlines()}
 
 
+async def test_a_session_from_another_machine_tells_what_it_did_to_files_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, here = workspace(tmp_path), tmp_path / "here"
+    for folder in (here, tmp_path / "stick"):
+        folder.mkdir()
+    async with on_stage(
+        tmp_path / "home", cwd=work, model=model(tmp_path), approve="auto-edit"
+    ) as stage:
+        await stage.say("edit it")
+    for home in ("home", "second"):
+        monkeypatch.setenv("MINDSTONE_HOME", str(tmp_path / home))
+        assert run_verb(["sync", str(tmp_path / "stick")]) == 0
+    capsys.readouterr()
+    assert run_verb(["files", "-s", "main"]) == 0
+    told = capsys.readouterr()
+    assert [row.split("/work/")[1] for row in told.out.splitlines()[1:]] == [
+        *("a.txt", "new", "new/deep", "new/deep/c.txt")
+    ]
+    assert "2 files by the transcript alone: what was in it is not kept on this machine" in told.err
+    assert run_verb(["files", "-s", "main", "--out", str(tmp_path / "out")]) == 0
+    assert "a.txt: what was in it is not kept on this machine" in capsys.readouterr().err
+    (work / "a.txt").write_text("this machine has another\n")
+    for folder in (here, work):
+        async with on_stage(tmp_path / "second", cwd=folder) as stage:
+            for name in ("a.txt", str(work / "a.txt")):
+                _, why = await stage.run(f"/why {name}")
+                assert f"{'' if folder == work else f'{work}/'}a.txt: changed by edit" in why
+                assert "The transcript alone says so: what was in it is not kept" in why
+                assert "Somebody" not in why
+            _, shown = await stage.run("/diff")
+            assert "a.txt: changed" in shown
+            assert "new/deep/c.txt: created" in shown
+            assert not (await stage.run("/undo"))[0].ok
+
+
 async def test_a_file_that_an_undo_left_alone_is_not_told_as_taken_back(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
