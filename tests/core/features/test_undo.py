@@ -770,6 +770,29 @@ async def test_the_model_hears_once_more_of_an_undo_whose_turn_it_sees_again(
         assert str(stage.requests()[-1]).count("What turn 1 did to files") == 1
 
 
+async def test_the_model_hears_that_it_sees_a_turn_again_whose_files_it_was_told_of(
+    tmp_path: Path,
+) -> None:
+    writes = calls(("write", {"path": "x.md", "content": "x"}))
+    says = script(tmp_path, {"text": "Hi."}, writes, *({"text": "ok"} for _ in range(9)))
+    work = workspace(tmp_path)
+    async with on_stage(tmp_path / "home", cwd=work, model=says, approve="auto-edit") as stage:
+        for text in ("hello", "write it"):
+            await stage.say(text)
+        await stage.run("/rewind turn 1")
+        await stage.say("two?")
+        assert "You do not see turn 2 any more" in str(stage.requests()[-1])
+        assert (await stage.run("/restore turn 2"))[0].ok
+        await stage.say("three?")
+        assert "You see turn 2 again." in str(stage.requests()[-1][-1])
+        await stage.say("four?")
+        assert str(stage.requests()[-1]).count("You see turn 2 again.") == 1
+        for command in ("/prune 1", "/restore turn 1"):
+            await stage.run(command)
+        await stage.say("five?")
+        assert "again" not in str(stage.requests()[-1][-1])
+
+
 async def test_an_older_library_learns_what_was_undone_before(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
