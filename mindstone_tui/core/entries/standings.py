@@ -74,6 +74,7 @@ What = Literal[
     "unsent",
     "queued",
     "copied",
+    "elsewhere",
     "imported",
     "derived",
     "redacted",
@@ -100,7 +101,7 @@ CHANGES: Final = frozenset(
     for kind in (
         *(SessionOpened, Imported, SessionDescribed, Rewound, Restored),
         *(MessageQueued, MessageWithdrawn, UserMessage, RecallInjected, StatementSuperseded),
-        *(FilesRestored, TaskStarted, TaskDone),
+        *(FilesRestored, TaskStarted, TaskDone, TurnStarted),
     )
 )
 """Kinds of lines that may change the standing of others."""
@@ -153,6 +154,8 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
                 return f"copied from {self.source}" if self.source else "copied"
             case "corrected":
                 return replaced_in_words(None, {self.by or 0: self.part})[0]
+            case "elsewhere":
+                return "said elsewhere, as a client told it"
             case "undone":
                 return undone_in_words(self.by, self.part)[0]
             case what:
@@ -319,6 +322,8 @@ class Standings:
         self._waiting: dict[str, Line] = {}
         """Queued messages by their ids, until something becomes of them."""
         self._unsent: dict[int, int] = {}
+        self._elsewhere: set[int] = set()
+        """Turns that were taken over from what a client sent."""
         self._tasks: list[Line] = []
         """Where tasks begin and end."""
         for line in lines:
@@ -338,6 +343,8 @@ class Standings:
                     self._superseded.setdefault(seq, {})[by] = part
             case TaskStarted() | TaskDone():
                 self._tasks.append(line)
+            case TurnStarted(origin="adopted"):
+                self._elsewhere.add(line.turn)
             case MessageQueued():
                 self._waiting[line.id] = line
             case UserMessage(queued=queued):
@@ -433,6 +440,8 @@ class Standings:
                 found.append(Standing("derived"))
         if line.parent:
             found.append(Standing("copied", source=self._parent))
+        if line.turn in self._elsewhere and isinstance(line.entry, _DID):
+            found.append(Standing("elsewhere"))
         if is_imported(line):
             found.append(Standing("imported", source=self._provenance.of(line.seq).words))
         if _BLACKENED in line.raw:

@@ -361,8 +361,8 @@ async def test_a_compaction_right_after_a_killed_correction_knows_of_it(
             await stage.say("No, the API port is 8790, not 8765.")
             await stage.rest()
         assert not stage.entries(StatementSuperseded)
-        ended, said = await stage.run("/compact")
-        assert ended.ok, said
+        ended, told = await stage.run("/compact")
+        assert ended.ok, told
         _, letter = await stage.run("/handoff show")
         assert "superseded by line" in letter
         assert "Changed since" not in letter
