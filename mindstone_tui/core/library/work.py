@@ -23,6 +23,7 @@ from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall import acts, embedding
 from mindstone_tui.core.recall.acts import Act as Act
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.values import shared
 
 T = TypeVar("T")
 
@@ -64,7 +65,7 @@ class Recurring(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class Subject(acts.Marks, frozen=True, kw_only=True):
     """What one exchange had to do with a file or a topic."""
 
     session: str
@@ -79,19 +80,6 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     touched: bool = False
     """Whether the file that was asked about was read or changed there."""
     folder: str = ""
-    rewound: int = 0
-    """The line that took the exchange back in which the file was worked on; else 0."""
-    undone: int = 0
-    """The line in which a person took back what the exchange had done to files; else 0."""
-    left_alone: tuple[str, ...] = ()
-    """Files that were left as they were then."""
-    forks: Sequence[str] = ()
-    """Forks in which it was not taken back."""
-    imported: str = ""
-    """Where the file was worked on, in words, if another program did."""
-
-
-_MARKS: Final = ("rewound", "undone", "left_alone", "forks", "imported")
 
 
 class WorkDone:
@@ -169,7 +157,7 @@ class WorkDone:
                 unsure=changed(place, "unsure"),
                 touched=place in touched and touched[place].kind != "unsure",
                 folder=self._folder(place[0], (touched.get(place) or said[place]).seq),
-                **{name: getattr(touched[place], name) for name in _MARKS if place in touched},
+                **(shared(acts.Marks, touched[place]) if place in touched else {}),
             )
             for place in newest
         ]

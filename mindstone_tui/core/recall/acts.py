@@ -15,6 +15,7 @@ import msgspec
 
 from mindstone_tui.core.entries import Line, ToolCall, conversation
 from mindstone_tui.core.entries.actions import PATCHED, Action, ActionKind, done, kind_of
+from mindstone_tui.core.entries.derived import undone_in_words
 from mindstone_tui.core.entries.store import FilesChanged
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.patterns import pattern_of
@@ -45,7 +46,33 @@ _SIGNATURE: Final = 160
 _PROGRAMS: Final = 8
 
 
-class Act(msgspec.Struct, frozen=True, kw_only=True):
+class Marks(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the turn in which something was done, for every surface.
+
+    What was done in a turn that was rewound stays done, unless files were put back, too.
+    """
+
+    rewound: int = 0
+    """The line that took its turn back; 0 where none did."""
+    undone: int = 0
+    """The line in which a person took back what its turn had done to files; 0 where that stands."""
+    left_alone: tuple[str, ...] = ()
+    """Files of its turn that were left as they were then."""
+    forks: Sequence[str] = ()
+    """Forks in which its turn was not taken back."""
+    imported: str = ""
+    """Where it was done, in words, if another program did it; for those who ask the transcript."""
+
+    @property
+    def marks(self) -> list[str]:
+        """The same in words."""
+        forks = f", standing in {', '.join(self.forks)}" if self.forks else ""
+        rewound = [f"rewound by #{self.rewound}{forks}"] if self.rewound else []
+        undone = undone_in_words(self.undone, self.left_alone)
+        return [*rewound, *undone, *([self.imported] if self.imported else ())]
+
+
+class Act(Marks, frozen=True, kw_only=True):
     """One thing that a tool did, and where that stands."""
 
     session: str
@@ -60,16 +87,6 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     exit: int | None
     error: str
-    rewound: int = 0
-    """The line that took its turn back; 0 where none did. What was done stays done."""
-    undone: int = 0
-    """The line in which a person took back what its turn had done to files; 0 where that stands."""
-    left_alone: tuple[str, ...] = ()
-    """Files of its turn that were left as they were then."""
-    imported: str = ""
-    """Where it was done, in words, if another program did it; for those who ask the transcript."""
-    forks: Sequence[str] = ()
-    """Forks in which its turn was not taken back."""
 
     @property
     def reason(self) -> str:
@@ -78,7 +95,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COLUMNS: Final = (
-    "owners.name, seq, turn, ts, kind, about, ok, code, error, acts.rewound, acts.undone,"
+    "owners.name as session, seq, turn, ts, kind, about, ok, code as exit, error, rewound, undone,"
     " left_alone"
 )
 _FACTS: Final = len(_COLUMNS.split(", "))
@@ -262,6 +279,6 @@ class Done:
 
 
 def _act(row: Sequence[Any]) -> Act:
-    named = dict(zip(Act.__struct_fields__, row, strict=False))
+    named = dict(zip((one.split()[-1] for one in _COLUMNS.split(", ")), row, strict=False))
     named["left_alone"] = json.loads(named["left_alone"])
     return msgspec.convert(named, Act, strict=False)  # a database knows no truth values
