@@ -13,17 +13,12 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
     AssistantPartial,
     MessageQueued,
     MessageWithdrawn,
-    ModelFailed,
     SessionOpened,
     ToolAnswered,
-    ToolApproved,
     ToolAsked,
-    ToolCalled,
-    ToolRefused,
     ToolReturned,
     TurnEnded,
     TurnStarted,
@@ -31,79 +26,51 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.derived import (
     BY_CORRECTION,
-    CheckpointSaved,
     Corrected,
-    HandoffReplayed,
-    HandoffWritten,
     MemoryDecided,
-    MemoryDigested,
-    MemoryProposed,
-    NoteTaken,
-    OfferAnswered,
-    PlanChanged,
     RecallInjected,
-    RecallUsed,
-    StandingInstructionOffered,
     StatementSuperseded,
-    SummaryDerived,
     TaskDone,
     TaskStarted,
-    TodoChanged,
     in_force,
     replaced_in_words,
     undone_in_words,
 )
 from mindstone_tui.core.entries.line import Line
 from mindstone_tui.core.entries.provenance import Provenance, is_imported
-from mindstone_tui.core.entries.store import (
-    FilesChanged,
-    FilesRestored,
-    Imported,
-    SessionDescribed,
-)
+from mindstone_tui.core.entries.store import FilesRestored, Imported
 from mindstone_tui.core.entries.window import Restored, Rewound
 from mindstone_tui.core.text import plural
 
 What = Literal[
-    "rewound",
-    "superseded",
-    "corrected",
-    "undone",
-    "done",
-    "interrupted",
-    "unsent",
-    "queued",
-    "copied",
-    "elsewhere",
-    "imported",
-    "derived",
-    "redacted",
-]
-GOES_BACK: Final = (
-    *(UserMessage, AssistantMessage, AssistantPartial, ModelFailed, TurnStarted, TurnEnded),
-    *(ToolCalled, ToolAsked, ToolAnswered, ToolApproved, ToolRefused, ToolReturned),
-    *(RecallInjected, RecallUsed, MemoryDigested, MemoryProposed, StandingInstructionOffered),
-    OfferAnswered,
-    *(TaskStarted, TaskDone, TodoChanged, PlanChanged, NoteTaken),
-    *(SummaryDerived, CheckpointSaved, HandoffWritten, HandoffReplayed),
-)
+    "rewound", "superseded", "corrected", "undone", "done", "interrupted", "unsent", "queued",
+    "copied", "elsewhere", "imported", "derived", "redacted",
+]  # fmt: skip
+GOES_BACK: Final = frozenset([
+    "user_message", "assistant_message", "assistant_partial", "model_failed", "turn_started",
+    "turn_ended", "tool_called", "tool_asked", "tool_answered", "tool_approved", "tool_refused",
+    "tool_returned", "recall_injected", "recall_used", "memory_digested", "memory_proposed",
+    "standing_instruction_offered", "offer_answered", "task_started", "task_done",
+    "todo_changed", "plan_changed", "note_taken", "summary_derived", "checkpoint_saved",
+    "handoff_written", "handoff_replayed",
+])  # fmt: skip
 """What a rewind takes back. The rest stays done: a model that was chosen, a file that was changed,
 a memory that a person approved, money that was spent."""
-_DID: Final = (
-    *(UserMessage, AssistantMessage, AssistantPartial),
-    *(ToolCalled, ToolReturned, FilesChanged),
-)
+_DID: Final = frozenset([
+    "user_message", "assistant_message", "assistant_partial", "tool_called", "tool_returned",
+    "files_changed",
+])  # fmt: skip
 """What tells of a turn's changes to files: when they are taken back, it tells that, too."""
-_DERIVED: Final = (SummaryDerived, HandoffWritten, HandoffReplayed, CheckpointSaved, MemoryDigested)
+_DERIVED: Final = frozenset([
+    "summary_derived", "handoff_written", "handoff_replayed", "checkpoint_saved",
+    "memory_digested",
+])  # fmt: skip
 _BLACKENED: Final = b"[redacted:"
-CHANGES: Final = frozenset(
-    str(kind.__struct_config__.tag)
-    for kind in (
-        *(SessionOpened, Imported, SessionDescribed, Rewound, Restored),
-        *(MessageQueued, MessageWithdrawn, UserMessage, RecallInjected, StatementSuperseded),
-        *(FilesRestored, TaskStarted, TaskDone, TurnStarted),
-    )
-)
+CHANGES: Final = frozenset([
+    "session_opened", "imported", "session_described", "rewound", "restored", "message_queued",
+    "message_withdrawn", "user_message", "recall_injected", "statement_superseded",
+    "files_restored", "task_started", "task_done", "turn_started",
+])  # fmt: skip
 """Kinds of lines that may change the standing of others."""
 REWOUND: Final = "This turn was rewound: the conversation went on without it."
 """What is said beside a turn that was taken back, wherever turns are shown."""
@@ -121,8 +88,8 @@ AGAIN: Final = {
 """What is said instead once that is so no longer."""
 REPLACED: Final = ("superseded", "corrected")
 """How a line stands whose words, or some of them, another line replaced."""
-REWINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in (Rewound, Restored))
-TAKES_BACK: Final = REWINDS | {str(FilesRestored.__struct_config__.tag)}
+REWINDS: Final = frozenset(("rewound", "restored"))
+TAKES_BACK: Final = REWINDS | {"files_restored"}
 """Kinds of lines that say what became of whole turns."""
 
 
@@ -212,7 +179,7 @@ class Rewinds:
         """The line that took this one back; None while it holds."""
         entry = line.entry
         judged = isinstance(entry, MemoryDecided) and entry.by.startswith(BY_CORRECTION)
-        if not judged and not isinstance(entry, GOES_BACK):
+        if not judged and line.kind not in GOES_BACK:
             return None
         return self.of_place(line.seq, line.turn)
 
@@ -253,7 +220,7 @@ class Undone:
 
     def of(self, line: Line) -> int | None:
         """The line that took back what was done where this one tells of it; None while it holds."""
-        return self.of_place(line.seq, line.turn) if isinstance(line.entry, _DID) else None
+        return self.of_place(line.seq, line.turn) if line.kind in _DID else None
 
     def of_place(self, seq: int, turn: int) -> int | None:
         """The same for something that was said at a place."""
@@ -436,11 +403,11 @@ class Standings:
                 found.append(Standing("unsent", self._unsent[line.seq]))
             case MessageQueued() if line.id in self._waiting:
                 found.append(Standing("queued"))
-            case entry if isinstance(entry, _DERIVED):
+            case _ if line.kind in _DERIVED:
                 found.append(Standing("derived"))
         if line.parent:
             found.append(Standing("copied", source=self._parent))
-        if line.turn in self._elsewhere and isinstance(line.entry, _DID):
+        if line.turn in self._elsewhere and line.kind in _DID:
             found.append(Standing("elsewhere"))
         if is_imported(line):
             found.append(Standing("imported", source=self._provenance.of(line.seq).words))

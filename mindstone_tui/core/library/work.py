@@ -65,7 +65,7 @@ class Recurring(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
 
 
-class Subject(acts.Marks, frozen=True, kw_only=True):
+class Subject(acts.TurnMarks, frozen=True, kw_only=True):
     """What one exchange had to do with a file or a topic."""
 
     session: str
@@ -157,7 +157,7 @@ class WorkDone:
                 unsure=changed(place, "unsure"),
                 touched=place in touched and touched[place].kind != "unsure",
                 folder=self._folder(place[0], (touched.get(place) or said[place]).seq),
-                **(shared(acts.Marks, touched[place]) if place in touched else {}),
+                **(shared(acts.TurnMarks, touched[place]) if place in touched else {}),
             )
             for place in newest
         ]

@@ -46,7 +46,7 @@ _SIGNATURE: Final = 160
 _PROGRAMS: Final = 8
 
 
-class Marks(msgspec.Struct, frozen=True, kw_only=True):
+class TurnMarks(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the turn in which something was done, for every surface.
 
     What was done in a turn that was rewound stays done, unless files were put back, too.
@@ -72,7 +72,7 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True):
         return [*rewound, *undone, *([self.imported] if self.imported else ())]
 
 
-class Act(Marks, frozen=True, kw_only=True):
+class Act(TurnMarks, frozen=True, kw_only=True):
     """One thing that a tool did, and where that stands."""
 
     session: str
