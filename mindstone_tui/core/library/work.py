@@ -143,8 +143,10 @@ class WorkDone:
         did = self._ask(lambda done: {place: done.of_turn(*place) for place in newest})
 
         def changed(place: tuple[str, int], kind: str) -> tuple[str, ...]:
-            files = (act.about for act in did[place] if act.kind == kind and act.ok)
-            return tuple(dict.fromkeys(files))
+            # Beside a file that was left alone, what was taken back is not told as changed.
+            stands = place in touched and not touched[place].undone
+            counted = (act for act in did[place] if not (stands and act.undone))
+            return tuple(dict.fromkeys(a.about for a in counted if a.kind == kind and a.ok))
 
         touched = {place: self._marked(touched[place]) for place in newest if place in touched}
         return [

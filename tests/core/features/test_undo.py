@@ -708,7 +708,8 @@ async def test_whatever_finds_a_turn_names_the_files_that_its_undo_left_alone(
         assert run_verb(verb) == 0
         assert json.loads(capsys.readouterr().out)["hits"][0]["left_alone"] == left
     assert run_verb(["about", "y.md", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["exchanges"][0]["undone"] == 0
+    told = json.loads(capsys.readouterr().out)["exchanges"][0]
+    assert (told["undone"], {*told["files"]}) == (0, {*left})
     asked = Lookup(api.Home(home))
     for found in (asked.search("heron"), asked.recall("heron")):
         assert [*found["hits"][0]["left_alone"]] == left
