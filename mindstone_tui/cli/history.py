@@ -412,6 +412,8 @@ def files(
     else:
         rows = [(_state(it), it.sha256[:12], f"{it.root}/{exact(it.path)}") for it in found]
         output.table(("STATE", "SHA-256", "PATH"), rows)
+        if away := sum(not it.kept for it in found):
+            output.hint(f"{plural(away, 'file')} by the transcript alone: {file_states.NOT_KEPT}.")
 
 
 def _state(each: file_states.FileAt) -> str:

@@ -9,7 +9,7 @@ import typer
 from mindstone_tui.cli import options, recall
 from mindstone_tui.cli.output import Progress, hint, say, say_json, say_words
 from mindstone_tui.core.config import load
-from mindstone_tui.core.entries.derived import undone_in_words
+from mindstone_tui.core.entries.store import NOBODY_KNOWS
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.work import OFTEN, Act, Remedy, Subject, WorkDone
 from mindstone_tui.core.text import one_line, plural
@@ -112,14 +112,17 @@ def _print_remedy(remedy: Remedy) -> None:
 
 def _print_subject(each: Subject) -> None:
     spoke = each.said is not None and each.said.says
-    what = "worked on it" if each.touched else "spoke of it" if spoke else "may be close to it"
+    close = "may be close to it" if each.said else "may have changed it"
+    what = "worked on it" if each.touched else "spoke of it" if spoke else close
     said = "" if each.said is None else recall.marks(each.said)
-    mark = _marks(each, each.imported, known=said) + said
+    mark = _marks(each, known=said) + said
     say(f"{each.session}  turn {each.turn}  {each.ts[:10]}  {what}{mark}{_in(each.folder)}", "bold")
     if each.said is not None:
         say_words(each.said.excerpt, "    ")
     if each.files:
         say(f"    changed {_listed(each.files)}", "dim")
+    if each.unsure:
+        say(f"    {NOBODY_KNOWS}: {_listed(each.unsure)}", "dim")
 
 
 def _listed(files: Sequence[str]) -> str:
@@ -128,18 +131,12 @@ def _listed(files: Sequence[str]) -> str:
 
 
 def _place(act: Act) -> str:
-    return f"{act.session}  turn {act.turn}  #{act.seq}  {act.ts[:10]}{_marks(act, act.imported)}"
+    return f"{act.session}  turn {act.turn}  #{act.seq}  {act.ts[:10]}{_marks(act)}"
 
 
-def _marks(act: Act | Subject, *more: str, known: str = "") -> str:
-    """What became of the turn in which something was done, as far as it is not known.
-
-    What was done in a turn that was rewound stays done, unless files were put back, too.
-    """
-    forks = f", standing in {', '.join(act.forks)}" if act.forks else ""
-    rewound = f"rewound by #{act.rewound}{forks}" if act.rewound else ""
-    undone = undone_in_words(act.undone) if act.undone else ""
-    return "".join(f"  {one}" for one in (rewound, undone, *more) if one and one not in known)
+def _marks(act: Act | Subject, known: str = "") -> str:
+    """What became of the turn in which something was done, as far as it is not known."""
+    return "".join(f"  {one}" for one in act.marks if one not in known)
 
 
 def _in(folder: str) -> str:

@@ -213,7 +213,7 @@ def replayed(line: Line, standings: Standings) -> Iterator[Update]:
         yield thought(f"The above: {', '.join(stands)}.\n")
 
 
-_MARKED: Final = ("rewound", "undone", "interrupted", "imported", *REPLACED)
+_MARKED: Final = ("rewound", "undone", "interrupted", "elsewhere", "imported", *REPLACED)
 
 
 def _said(line: Line) -> Iterator[Update]:

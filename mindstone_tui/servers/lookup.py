@@ -187,7 +187,7 @@ class Lookup(msgspec.Struct, eq=False):
             "hits": [
                 {
                     **picked(hit, "session line=seq turn date=ts speaker kind score superseded_by"),
-                    **picked(hit, "undone_by done_by"),
+                    **picked(hit, "undone_by left_alone done_by"),
                     "corrected": replaced_in_words(None, hit.corrected),
                     "text": hit.excerpt,
                     "whose": projects.whose_and_where(hit.program, hit.folder),
@@ -329,11 +329,8 @@ class Lookup(msgspec.Struct, eq=False):
                 told["hash"] = history.line(line).hash
         else:
             told["file"] = hit.file
-        if hit.superseded_by is not None:
-            told["superseded_by"] = hit.superseded_by
-        told |= {
-            name: by for name in ("undone_by", "done_by") if (by := getattr(hit, name)) is not None
-        }
+        known = picked(hit, "superseded_by undone_by left_alone done_by")
+        told |= {name: by for name, by in known.items() if by not in (None, ())}
         if hit.corrected:
             told["corrected"] = replaced_in_words(None, hit.corrected)
         if len(text) > most:

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.entries import Entry, Line, decode_line
+from mindstone_tui.core.entries import KINDS, Entry, Line, decode_line, standings
 from mindstone_tui.core.entries.conversation import (
     AssistantMessage,
     AssistantPartial,
@@ -80,6 +80,12 @@ def plainly_rewound(lines: list[Line], at: Line) -> int | None:
             case Restored(turns=turns) if at.turn in turns:
                 by = None
     return by if isinstance(at.entry, UserMessage | AssistantMessage | TodoChanged) else None
+
+
+def test_what_decides_by_the_kinds_of_lines_names_kinds_that_there_are() -> None:
+    named = standings.GOES_BACK | standings.CHANGES | standings.TAKES_BACK
+    assert named <= KINDS.keys()
+    assert len(named) == 36
 
 
 @given(histories())

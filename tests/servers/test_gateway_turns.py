@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mindstone_tui import api
+from mindstone_tui.cli.main import run as run_verb
 from mindstone_tui.core.entries import Line, Sampling, ToolCall, ToolSchema, Usage
 from mindstone_tui.core.errors import NoSuchSession, UsageError
 from mindstone_tui.core.paths import SessionKey
@@ -218,6 +219,22 @@ async def test_results_that_nobody_waits_for_are_told_as_words(home: Path) -> No
         assert (matched.known, matched.adopted) == (0, 11)
         told = desk.asked(session)[-1]
         assert told == "\n\n".join(f"Result of c{n}:\nfound {n}" for n in range(2, 10))
+
+
+async def test_what_a_client_brought_along_is_not_shown_as_said_here(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINDSTONE_HOME", str(home))
+    async with sitting(home) as desk:
+        run, _ = await desk.ask(*talk("one", "Theirs.", "two"))
+        log = ["log", "-s", run.room.conversation.session]
+        assert run_verb([*log, "-k", "user_message", "-k", "assistant_message"]) == 0
+        heads = [row for row in capsys.readouterr().out.splitlines() if row.startswith("#")]
+        there = ["said elsewhere, as a client told it" in row for row in heads]
+        assert there == [True, True, False, False]
+        await desk.ask(*talk("one", "Theirs.", "two", "Aye.", "three"))
+        assert run_verb([*log, "--json", "-k", "turn_ended"]) == 0
+        assert capsys.readouterr().out.count("elsewhere") == 1, "its end says so itself"
 
 
 async def test_going_back_rewinds_here_and_forks_where_others_have_spoken(home: Path) -> None:

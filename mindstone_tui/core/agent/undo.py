@@ -8,7 +8,7 @@ and what was being put back is brought to its end.
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -317,9 +317,14 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
                     case entry:
                         shown.update(getattr(entry, "turns", ()))
                         rewinds.append(line)
-            undone = transcript.standings_of(history).undone if shown else standings.Undone()
+            stands = transcript.standings_of(history) if shown else standings.Standings()
+            known = sorted(turn for turn in shown - again.keys() if stands.undone.of_turn(turn))
+            # What was said while they were rewound may tell that they cannot be seen.
+            back = [turn for turn in sorted(shown) if stands.rewinds.gave_back(turn)]
+            back = [turn for turn in back if _changes_files(history.turn(turn))]
         said = [*reversed(told), *([_left_in_words(stays)] if stays else [])]
-        if known := sorted(turn for turn in shown - again.keys() if undone.of_turn(turn)):
+        said += [f"You see {narrate_entry.turn_names(back)} again."] if back else []
+        if known:
             said.append(f"What {narrate_entry.turn_names(known)} did to files was taken back.")
         return f"[{' '.join(said)} {_READ_AGAIN}]" if said else ""
 
@@ -461,6 +466,10 @@ def may_change_files(tool: Tool, approval: Approval) -> bool:
     parts = approval.preview.parts
     only_looks = bool(parts) and all(part.effects <= {"reads"} for part in parts)
     return tool.risk == "run" and not only_looks
+
+
+def _changes_files(lines: Iterable[Line]) -> bool:
+    return any(isinstance(line.entry, FilesChanged) for line in lines)
 
 
 def _restored(act: _Restoring, each: ChangeSet) -> FilesRestored:

@@ -16,16 +16,9 @@ from mindstone_tui.core.entries import Line, Part, window
 from mindstone_tui.core.values import shared
 
 StepName = Literal[
-    "tool_results",
-    "evict",
-    "progressive",
-    "compaction",
-    "delegate",
-    "checkpoint",
-    "handoff",
-    "handoff_replay",
-    "backfill",
-]
+    "tool_results", "evict", "progressive", "compaction", "delegate", "checkpoint", "handoff",
+    "handoff_replay", "backfill",
+]  # fmt: skip
 
 REARM: Final = 0.01
 """Growth since the last cascade before another may start: what cannot help is not tried again."""

@@ -85,8 +85,8 @@ def passages_of(
     def newer(one: SourceMessage) -> list[str]:
         parts = judged.corrected_by(one.seq)
         told = replaced_in_words(judged.replaced_by(one.seq), parts, sign="line ")
-        if (by := judged.undone.of_place(one.seq, one.turn)) is not None:
-            told.append(undone_in_words(by, judged.undone.left_by(by), sign="line "))
+        by = judged.undone.of_place(one.seq, one.turn)
+        told += undone_in_words(by, judged.undone.left_by(by), sign="line ")
         return [*judged.taken_back(one.seq), *told]
 
     return tuple(

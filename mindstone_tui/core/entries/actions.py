@@ -15,7 +15,8 @@ from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturn
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import unfenced
 
-ActionKind = Literal["change", "read", "command", "other"]
+ActionKind = Literal["change", "read", "command", "other", "unsure"]
+"""`unsure`: changed by a call that was cut short, or since."""
 StepStatus = Literal["planned", "in_progress", "done"]
 
 _CHANGES: Final = frozenset([

@@ -42,7 +42,7 @@ class TurnStarted(Entry):
     """A turn began; exactly one `turn_ended` follows it."""
 
     origin: str = "message"
-    """`message`, `queued`, `steered`, `delegated` or `resumed`."""
+    """`message`, `queued`, `steered`, `delegated`, `resumed`, or `adopted` from a client."""
 
 
 class ClientMatched(Entry):

@@ -45,10 +45,10 @@ def in_force(corrected: Corrected) -> Corrected:
     return dict(sorted(kept.items()))
 
 
-def undone_in_words(by: int, left: Collection[str] = (), *, sign: str = "#") -> str:
+def undone_in_words(by: int | None, left: Collection[str] = (), *, sign: str = "#") -> list[str]:
     """`changes to files taken back by #12, all but a.py`: beside what a turn says and did."""
     kept = f", all but {one_line(', '.join(left), 200)}" if left else ""
-    return f"changes to files taken back by {sign}{by}{kept}"
+    return [f"changes to files taken back by {sign}{by}{kept}"] if by else []
 
 
 class Replacement(Part, kw_only=True):
@@ -63,7 +63,9 @@ class Replacement(Part, kw_only=True):
     corrected: Corrected = {}
     """The sentences that others replace, by their lines, where the rest holds."""
     undone_by: int | None = None
-    """The line in which a person took back what its turn had done to files."""
+    """The line in which a person took back what its turn had done to files,"""
+    left_alone: tuple[str, ...] = ()
+    """and the files that were left as they were, or done again since."""
     done_by: int | None = None
     """The line in which the task ended that began with this one."""
 
@@ -72,7 +74,7 @@ class Replacement(Part, kw_only=True):
         """The same in words."""
         told = replaced_in_words(self.superseded_by, self.corrected, here=self.superseded_here)
         told += [] if self.done_by is None else [f"done by #{self.done_by}"]
-        return told if self.undone_by is None else [*told, undone_in_words(self.undone_by)]
+        return told + undone_in_words(self.undone_by, self.left_alone)
 
 
 class RecalledPassage(Replacement):

@@ -13,17 +13,12 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.entries.conversation import (
-    AssistantMessage,
     AssistantPartial,
     MessageQueued,
     MessageWithdrawn,
-    ModelFailed,
     SessionOpened,
     ToolAnswered,
-    ToolApproved,
     ToolAsked,
-    ToolCalled,
-    ToolRefused,
     ToolReturned,
     TurnEnded,
     TurnStarted,
@@ -31,78 +26,51 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.derived import (
     BY_CORRECTION,
-    CheckpointSaved,
     Corrected,
-    HandoffReplayed,
-    HandoffWritten,
     MemoryDecided,
-    MemoryDigested,
-    MemoryProposed,
-    NoteTaken,
-    OfferAnswered,
-    PlanChanged,
     RecallInjected,
-    RecallUsed,
-    StandingInstructionOffered,
     StatementSuperseded,
-    SummaryDerived,
     TaskDone,
     TaskStarted,
-    TodoChanged,
     in_force,
     replaced_in_words,
     undone_in_words,
 )
 from mindstone_tui.core.entries.line import Line
 from mindstone_tui.core.entries.provenance import Provenance, is_imported
-from mindstone_tui.core.entries.store import (
-    FilesChanged,
-    FilesRestored,
-    Imported,
-    SessionDescribed,
-)
+from mindstone_tui.core.entries.store import FilesRestored, Imported
 from mindstone_tui.core.entries.window import Restored, Rewound
 from mindstone_tui.core.text import plural
 
 What = Literal[
-    "rewound",
-    "superseded",
-    "corrected",
-    "undone",
-    "done",
-    "interrupted",
-    "unsent",
-    "queued",
-    "copied",
-    "imported",
-    "derived",
-    "redacted",
-]
-GOES_BACK: Final = (
-    *(UserMessage, AssistantMessage, AssistantPartial, ModelFailed, TurnStarted, TurnEnded),
-    *(ToolCalled, ToolAsked, ToolAnswered, ToolApproved, ToolRefused, ToolReturned),
-    *(RecallInjected, RecallUsed, MemoryDigested, MemoryProposed, StandingInstructionOffered),
-    OfferAnswered,
-    *(TaskStarted, TaskDone, TodoChanged, PlanChanged, NoteTaken),
-    *(SummaryDerived, CheckpointSaved, HandoffWritten, HandoffReplayed),
-)
+    "rewound", "superseded", "corrected", "undone", "done", "interrupted", "unsent", "queued",
+    "copied", "elsewhere", "imported", "derived", "redacted",
+]  # fmt: skip
+GOES_BACK: Final = frozenset([
+    "user_message", "assistant_message", "assistant_partial", "model_failed", "turn_started",
+    "turn_ended", "tool_called", "tool_asked", "tool_answered", "tool_approved", "tool_refused",
+    "tool_returned", "recall_injected", "recall_used", "memory_digested", "memory_proposed",
+    "standing_instruction_offered", "offer_answered", "task_started", "task_done",
+    "todo_changed", "plan_changed", "note_taken", "summary_derived", "checkpoint_saved",
+    "handoff_written", "handoff_replayed",
+])  # fmt: skip
 """What a rewind takes back. The rest stays done: a model that was chosen, a file that was changed,
 a memory that a person approved, money that was spent."""
-_DID: Final = (
-    *(UserMessage, AssistantMessage, AssistantPartial),
-    *(ToolCalled, ToolReturned, FilesChanged),
-)
+_DID: Final = frozenset([
+    "user_message", "assistant_message", "assistant_partial", "tool_called", "tool_returned",
+    "files_changed",
+])  # fmt: skip
 """What tells of a turn's changes to files: when they are taken back, it tells that, too."""
-_DERIVED: Final = (SummaryDerived, HandoffWritten, HandoffReplayed, CheckpointSaved, MemoryDigested)
+_DERIVED: Final = frozenset([
+    "summary_derived", "handoff_written", "handoff_replayed", "checkpoint_saved",
+    "memory_digested",
+])  # fmt: skip
 _BLACKENED: Final = b"[redacted:"
-CHANGES: Final = frozenset(
-    str(kind.__struct_config__.tag)
-    for kind in (
-        *(SessionOpened, Imported, SessionDescribed, Rewound, Restored),
-        *(MessageQueued, MessageWithdrawn, UserMessage, RecallInjected, StatementSuperseded),
-        *(FilesRestored, TaskStarted, TaskDone),
-    )
-)
+CHANGES: Final = frozenset([
+    "session_opened", "imported", "session_described", "rewound", "restored", "message_queued",
+    "message_withdrawn", "user_message", "recall_injected", "statement_superseded",
+    "files_restored", "task_started", "task_done", "turn_started",
+])  # fmt: skip
 """Kinds of lines that may change the standing of others."""
 REWOUND: Final = "This turn was rewound: the conversation went on without it."
 """What is said beside a turn that was taken back, wherever turns are shown."""
@@ -120,8 +88,8 @@ AGAIN: Final = {
 """What is said instead once that is so no longer."""
 REPLACED: Final = ("superseded", "corrected")
 """How a line stands whose words, or some of them, another line replaced."""
-REWINDS: Final = frozenset(str(kind.__struct_config__.tag) for kind in (Rewound, Restored))
-TAKES_BACK: Final = REWINDS | {str(FilesRestored.__struct_config__.tag)}
+REWINDS: Final = frozenset(("rewound", "restored"))
+TAKES_BACK: Final = REWINDS | {"files_restored"}
 """Kinds of lines that say what became of whole turns."""
 
 
@@ -153,8 +121,10 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
                 return f"copied from {self.source}" if self.source else "copied"
             case "corrected":
                 return replaced_in_words(None, {self.by or 0: self.part})[0]
+            case "elsewhere":
+                return "said elsewhere, as a client told it"
             case "undone":
-                return undone_in_words(self.by or 0, self.part)
+                return undone_in_words(self.by, self.part)[0]
             case what:
                 return what if self.by is None else f"{what} by #{self.by}"
 
@@ -209,7 +179,7 @@ class Rewinds:
         """The line that took this one back; None while it holds."""
         entry = line.entry
         judged = isinstance(entry, MemoryDecided) and entry.by.startswith(BY_CORRECTION)
-        if not judged and not isinstance(entry, GOES_BACK):
+        if not judged and line.kind not in GOES_BACK:
             return None
         return self.of_place(line.seq, line.turn)
 
@@ -239,36 +209,27 @@ class Undone:
     """Turns whose changes to files a person took back, and did not do again since."""
 
     def __init__(self) -> None:
-        self._by: dict[int, int] = {}
-        self._left: dict[int, tuple[str, ...]] = {}
-        """By the line that took back: files that were left as they were, or done again since."""
+        self._turns: dict[int, tuple[int, tuple[str, ...]]] = {}
 
     def take(self, line: Line) -> None:
         """Take in the next line."""
         match line.entry:
-            case FilesRestored(direction="undo", turns=turns) as act if act.did_anything:
-                self._by |= dict.fromkeys(turns, line.seq)
-                self._left[line.seq] = act.left_paths
-            case FilesRestored(direction="redo", turns=turns) as act if act.whole_turns:
+            case FilesRestored(turns=turns) as act:
                 for turn in turns:
-                    self._by.pop(turn, None)
-            case FilesRestored(direction="redo", turns=turns, changes=changes):
-                for by in {self._by[turn] for turn in turns if turn in self._by}:
-                    again = (*self._left[by], *(one.path for one in changes))
-                    self._left[by] = tuple(dict.fromkeys(again))
+                    self._turns[turn] = act.then(line.seq, *self._turns.get(turn, (0, ())))
 
     def of(self, line: Line) -> int | None:
         """The line that took back what was done where this one tells of it; None while it holds."""
-        return self.of_place(line.seq, line.turn) if isinstance(line.entry, _DID) else None
+        return self.of_place(line.seq, line.turn) if line.kind in _DID else None
 
     def of_place(self, seq: int, turn: int) -> int | None:
         """The same for something that was said at a place."""
-        by = self._by.get(turn)
+        by = self.of_turn(turn)
         return by if by is not None and seq < by else None
 
     def of_turn(self, turn: int) -> int | None:
         """The same for a whole turn."""
-        return self._by.get(turn)
+        return self._turns.get(turn, (0,))[0] or None
 
     def of_file(self, seq: int, turn: int, path: str) -> int | None:
         """The same for a file, which may have been left as it was."""
@@ -277,7 +238,7 @@ class Undone:
 
     def left_by(self, by: int | None) -> tuple[str, ...]:
         """The files that a line which took back others left as they were."""
-        return self._left.get(by or 0, ())
+        return dict(self._turns.values()).get(by or 0, ())
 
 
 def not_rewound(lines: Iterable[Line]) -> list[Line]:
@@ -328,6 +289,8 @@ class Standings:
         self._waiting: dict[str, Line] = {}
         """Queued messages by their ids, until something becomes of them."""
         self._unsent: dict[int, int] = {}
+        self._elsewhere: set[int] = set()
+        """Turns that were taken over from what a client sent."""
         self._tasks: list[Line] = []
         """Where tasks begin and end."""
         for line in lines:
@@ -347,6 +310,8 @@ class Standings:
                     self._superseded.setdefault(seq, {})[by] = part
             case TaskStarted() | TaskDone():
                 self._tasks.append(line)
+            case TurnStarted(origin="adopted"):
+                self._elsewhere.add(line.turn)
             case MessageQueued():
                 self._waiting[line.id] = line
             case UserMessage(queued=queued):
@@ -438,10 +403,12 @@ class Standings:
                 found.append(Standing("unsent", self._unsent[line.seq]))
             case MessageQueued() if line.id in self._waiting:
                 found.append(Standing("queued"))
-            case entry if isinstance(entry, _DERIVED):
+            case _ if line.kind in _DERIVED:
                 found.append(Standing("derived"))
         if line.parent:
             found.append(Standing("copied", source=self._parent))
+        if line.turn in self._elsewhere and line.kind in _DID:
+            found.append(Standing("elsewhere"))
         if is_imported(line):
             found.append(Standing("imported", source=self._provenance.of(line.seq).words))
         if _BLACKENED in line.raw:

@@ -4,6 +4,8 @@ from typing import Final, Literal
 
 from mindstone_tui.core.entries.base import ByHand, Entry, Part, TextEntry, Usage
 
+NOBODY_KNOWS: Final = "changed by a call that was cut short or since, nobody knows"
+
 
 class FileChange(Part):
     """One path before and after.
@@ -56,14 +58,16 @@ class ChangesTakenBack(ByHand, kw_only=True):
         return tuple(one.partition(": ")[0] for one in self.left)
 
     @property
-    def did_anything(self) -> bool:
-        """Whether any file is as was wanted; else all of them stayed as they were."""
-        return bool(self.total or not self.left)
-
-    @property
     def whole_turns(self) -> bool:
-        """Whether turns stand otherwise by it, and not only some of their files."""
-        return self.did_anything if self.direction == "undo" else not self.left
+        """Whether turns stand otherwise by it: any file was put back, or all are as they were."""
+        return not self.left or (self.direction == "undo" and self.total > 0)
+
+    def then(self, seq: int, by: int, left: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
+        """Once line `seq` says this: what took back what one of its turns did, 0 for nothing, and
+        the files that this left alone, or that were done again since."""
+        if self.whole_turns:
+            return (seq, self.left_paths) if self.direction == "undo" else (0, ())
+        return by, tuple(dict.fromkeys((*left, *(one.path for one in self.changes))))
 
 
 class FilesRestored(TextEntry, ChangesTakenBack, kw_only=True):

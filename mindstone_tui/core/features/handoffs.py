@@ -255,6 +255,7 @@ class HandoffsFeature(features.Feature):
             yield notice
         if fired.blocked is not None:
             raise NotAllowed(f"A hook stopped this: {fired.blocked}", "`/hooks` lists them.")
+        await self.session.features.get(RecallFeature).judge()
         lines = await plan.make_room_by(self.context.window, self.session.modes.compact)
         certified = self._certified(lines)
         yield from_entry.announcements(*lines)

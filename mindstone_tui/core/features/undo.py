@@ -11,12 +11,12 @@ from mindstone_tui.core.agent.run_tools import ask_beside
 from mindstone_tui.core.agent.undo import FileKeeper, PutBack
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import JobStarted
-from mindstone_tui.core.entries.store import OWN_SHELL, CommandRun
+from mindstone_tui.core.entries.store import NOBODY_KNOWS, OWN_SHELL, CommandRun
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.events import AskedScope, CommandPrinted, ToolAsked
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate_entry import turn_names
-from mindstone_tui.core.library.file_states import FilesOfSession
+from mindstone_tui.core.library.file_states import NOT_KEPT, FilesOfSession
 from mindstone_tui.core.library.lineage import ancestors
 from mindstone_tui.core.library.open_questions import check_was_there
 from mindstone_tui.core.paths import from_home
@@ -38,7 +38,6 @@ _SHOWN: Final = 60
 _MOST_SHOWN: Final = 20
 """Files whose three sides are shown."""
 _LONGEST_DIFF: Final = 200_000
-_NOBODY_KNOWS: Final = "changed by a call that was cut short or since, nobody knows"
 _FILES: Final = ("files_changed", "files_restored")
 
 
@@ -106,7 +105,7 @@ class UndoFeature(Feature):
         undone = "" if by is None else f" (taken back since{all_but})"
         heading = f"Turn {turn}{undone}: {summary([c for each in sets for c in each.changes])}."
         if unsure := sorted(exact(path) for each in sets for path in each.unsure):
-            heading += f" {_NOBODY_KNOWS.capitalize()}: {', '.join(unsure[:_MOST_SHOWN])}."
+            heading += f" {NOBODY_KNOWS.capitalize()}: {', '.join(unsure[:_MOST_SHOWN])}."
         clean = self.context.redactor.redact(f"{heading}\n{text}").text
         yield CommandPrinted(text=clean)
 
@@ -286,7 +285,7 @@ def _decided(outlook: Outlook, way: Way) -> tuple[tuple[PathChange, ...], tuple[
         if way == "anyway"
     )
     left = [
-        f"{exact(each.wanted.path)}: {_NOBODY_KNOWS if each.unsure else 'changed by somebody else'}"
+        f"{exact(each.wanted.path)}: {NOBODY_KNOWS if each.unsure else 'changed by somebody else'}"
         for each in outlook.conflicts
         if way != "anyway"
     ]
@@ -345,7 +344,7 @@ def _three_sides(keeper: FileKeeper, direction: Direction, looks: Sequence[Outlo
     conflicts = [each for outlook in looks for each in outlook.conflicts]
     others = [each for outlook in looks for each in outlook.ready]
     unsure = sum(each.unsure for each in conflicts)
-    counted = ((len(conflicts) - unsure, "changed by somebody else since"), (unsure, _NOBODY_KNOWS))
+    counted = ((len(conflicts) - unsure, "changed by somebody else since"), (unsure, NOBODY_KNOWS))
     lines = [f"{plural(count, 'file')} {how}:" for count, how in counted if count]
     if others:
         acts = [
@@ -409,12 +408,17 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
     """Which turn and call made a file what it is; None when no turn has to do with that path."""
     keeper = services.context.files
     root, path = _meant(keeper, argument)
-    stories = ((each[0].why(root, path), each) for each in _stories(services))
-    step, (steps, _, of) = next((one for one in stories if one[0]), (None, (None, None, "")))
-    if step is None or steps is None:
+    stories = ((found, each) for each in _stories(services) if (found := each[0].why(root, path)))
+    if (meant := next(stories, None)) is None:
         return None
-    change = next(each for each in step.changes if each.path == path)
-    since = "" if keeper.now(root, path) == change.after else " Somebody else changed it since."
+    (step, change), (steps, _, of) = meant
+    root, path = step.root, change.path
+    here = Path(root) in keeper.roots
+    name = exact(path if here else f"{root}/{path}")
+    same = here and keeper.now(root, path) == change.after
+    since = "" if same or not here else " Somebody else changed it since."
+    if step.lost and not same:
+        since = f" The transcript alone says so: {NOT_KEPT}."
     did = described(change).rpartition(": ")[2]
     origin = steps.made(root, path, change.after) if step.restored else step
     first = f"{did} by {step.by} in turn {step.turn} (line {step.seq}{of})"
@@ -425,7 +429,7 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
         first += " or since, nobody knows"
     if step.restored:
         left = f"{origin.by} in turn {origin.turn} left it" if origin else "it was before"
-        left = f"it was found: {_NOBODY_KNOWS}" if origin and origin.unsure else left
+        left = f"it was found: {NOBODY_KNOWS}" if origin and origin.unsure else left
         first = f"put back by {step.by} (line {step.seq}{of}), as {left}"
     asked = _asked_in(services, origin.turn) if origin and not origin.unsure else ""
     because = f" You asked: “{asked}”" if asked else ""
@@ -434,9 +438,7 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
         because += " That turn was rewound since."
     shows = f"\n`/diff turn {origin.turn}` shows it." if origin else ""
     return CommandPrinted(
-        text=services.context.redactor.redact(
-            f"{exact(path)}: {first}.{since}{because}{shows}"
-        ).text,
+        text=services.context.redactor.redact(f"{name}: {first}.{since}{because}{shows}").text,
         data={"path": path, "turn": step.turn, "seq": step.seq, "by": step.by},
     )
 

@@ -26,6 +26,7 @@ from mindstone_tui.core.language.sentences import prose, shortened
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.statements import recogniser, statement
 from mindstone_tui.core.statements import register as registers
+from mindstone_tui.core.values import alike
 
 Status = Literal["planned", "in_progress", "done"]
 
@@ -92,7 +93,8 @@ class FinishedCommand(Part):
     exit: int | None = None
     ok: bool = True
     undone: int = 0
-    """The line in which a person took back what its turn had done to files."""
+    left_alone: tuple[str, ...] = ()
+    """The line in which a person took back what its turn had done to files, and all but which."""
 
 
 class Subtask(Part, omit_defaults=False):
@@ -388,22 +390,20 @@ class _Work:
             about = shortened(" ".join(action.about.split()), _COMMAND_LENGTH)
             about = quoted(by_seq[action.seq], about)
             if action.kind == "command":
-                ended = FinishedCommand(
-                    text=about, seq=action.seq, turn=action.turn, exit=action.exit, ok=action.ok
-                )
+                ended = alike(FinishedCommand, action, text=about)
                 commands = [one for one in commands if one.text != about] + [ended]
             errors.pop(about, None)
             if action.error:
-                errors[about] = Sourced(
-                    text=f"{about}: {action.error}", seq=action.seq, turn=action.turn, kind=about
-                )
+                told = f"{about}: {action.error}"
+                errors[about] = alike(Sourced, action, text=told, kind=about)
         for line in lines:
             act = line.entry if line.seq > self._since else None
-            if isinstance(act, FilesRestored) and act.whole_turns:
-                by = line.seq if act.direction == "undo" else 0
-                commands = [replace(c, undone=by) if c.turn in act.turns else c for c in commands]
-        left = tuple(errors.values())[-ERRORS:]
-        self._state = replace(state, commands=tuple(commands[-COMMANDS:]), errors=left)
+            for at, one in enumerate(commands):
+                if isinstance(act, FilesRestored) and one.turn in act.turns:
+                    by, left = act.then(line.seq, one.undone, one.left_alone)
+                    commands[at] = replace(one, undone=by, left_alone=left)
+        failed = tuple(errors.values())[-ERRORS:]
+        self._state = replace(state, commands=tuple(commands[-COMMANDS:]), errors=failed)
 
 
 def _is_retired(one: statement.Statement, gone: Collection[str]) -> bool:

@@ -268,9 +268,10 @@ def fresh_errors(checkpoint: Checkpoint) -> list[Sourced]:
 def commands_text(checkpoint: Checkpoint) -> list[str]:
     """Commands that were run last, with how they ended."""
     return [
-        f"- `{one.text}` → {_ended(one.exit, one.ok)} [turn {one.turn}, line {one.seq}"
-        + (f"; {undone_in_words(one.undone, sign='line ')}]" if one.undone else "]")
+        f"- `{one.text}` → {_ended(one.exit, one.ok)} [{'; '.join((place, *undone))}]"
         for one in checkpoint.commands
+        for place in [f"turn {one.turn}, line {one.seq}"]
+        for undone in [undone_in_words(one.undone, one.left_alone, sign="line ")]
     ]
 
 

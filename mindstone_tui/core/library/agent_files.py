@@ -219,7 +219,8 @@ class SourceText(msgspec.Struct, frozen=True):
 
 
 _TOLD: Final = (
-    *("rewound", "superseded", "corrected", "done", "interrupted", "unsent", "queued", "imported"),
+    *("rewound", "superseded", "corrected", "undone", "done", "interrupted", "unsent", "queued"),
+    *("elsewhere", "imported"),
 )
 """What a model that reads a line must know of it."""
 

@@ -13,6 +13,7 @@ _EVERYTHING: Final = 1 << 40
 _NO_LIMIT: Final = 1 << 60
 BY_HASH: Final = "sha256:"
 _SHORTEST_HASH: Final = 8
+NOT_KEPT: Final = "what was in it is not kept on this machine"
 
 
 class FileAt(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +25,8 @@ class FileAt(msgspec.Struct, frozen=True, kw_only=True):
     """`file`, `link`, `folder`, `unkept`, or `none` where nothing was."""
     mode: int = 0
     sha256: str = ""
+    kept: bool = True
+    """Whether its content is here; that of a session from another machine is not."""
 
 
 class FilesOfSession:
@@ -49,6 +52,7 @@ class FilesOfSession:
                 kind=node.kind if node else "none",
                 mode=node.mode if node else 0,
                 sha256=node.digest if node and node.kind in ("file", "link") else "",
+                kept=self._keeps(node),
             )
             for (root, path), node in sorted(self.story.at(turn).items())
         ]
@@ -88,9 +92,11 @@ class FilesOfSession:
         if folder.exists() and any(folder.iterdir()):
             raise errors.UndoError(f"{folder} is not empty.", "Name a new folder for --out.")
         disk.ensure_folder(folder)
-        changes = [
-            PathChange(path, None, node)
-            for (_, path), node in sorted(self.story.at(turn).items())
-            if node is not None and node.kind != "unkept"
-        ]
-        return len(changes), restore.apply(folder, changes, self.store)
+        there = sorted((path, node) for (_, path), node in self.story.at(turn).items() if node)
+        changes = [PathChange(path, None, node) for path, node in there if self._keeps(node)]
+        away = tuple(f"{path}: {NOT_KEPT}" for path, node in there if not self._keeps(node))
+        return len(changes), away + restore.apply(folder, changes, self.store)
+
+    def _keeps(self, node: scan.Node | None) -> bool:
+        """Whether all of a state is here."""
+        return node is None or node.kind == "folder" or node.digest in self.store

@@ -172,7 +172,8 @@ def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
         by = max(filter(None, (judged, standings.replaced_by(hit.passage.seq))), default=None)
         corrected = {} if by else standings.corrected_by(hit.passage.seq)
         stands: dict[str, Any] = {"superseded_by": by, "corrected": corrected}
-        stands["undone_by"] = standings.undone.of_place(hit.passage.seq, hit.passage.turn)
+        undone = standings.undone.of_place(hit.passage.seq, hit.passage.turn)
+        stands |= {"undone_by": undone, "left_alone": standings.undone.left_by(undone)}
         if hit.passage.kind == "task_started":
             stands |= _end_of(standings, hit.passage.seq)
         hits.append(msgspec.structs.replace(hit, **stands, inherited=True))

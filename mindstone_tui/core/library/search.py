@@ -33,7 +33,7 @@ from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.text import as_written, shortened, unfenced, without_reminders
 from mindstone_tui.core.transcript.reader import rewinds_of
-from mindstone_tui.core.values import alike
+from mindstone_tui.core.values import alike, shared
 
 _AROUND: Final = 80
 _FILTERED: Final = 8
@@ -410,7 +410,5 @@ def _as_hit(session: str, hit: Hit) -> SessionHit:
         excerpt=shortened(unfenced(without_reminders(hit.text)), EXCERPT),
         says=hit.parts.get("words", 0.0) > 0,
         imported=provenance.UNKNOWN if hit.passage.imported else None,
-        superseded_by=hit.superseded_by,
-        corrected=hit.corrected,
-        undone_by=hit.undone_by,
+        **shared(Replacement, hit),
     )

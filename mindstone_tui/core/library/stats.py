@@ -111,14 +111,17 @@ def add_up(
     files: Counter[str] = Counter()
     sub_agents = 0
     for main, profile in sessions:
-        if not (days := profile.days_between(since, until)):
-            continue
+        days = profile.days_between(since, until)
+        began = since <= profile.began <= f"{until}~"
+        if not days and (profile.days_between() or not began):
+            continue  # one in which nothing was said counts on the day on which it began
         sub_agents += bool(profile.started_by) or paths.CHILD in main
         rows = (total, _row(tables["project"], profile.project))
         for row in rows:
             row.sessions += 1
         for program in {profile.program, profiles.OWN}:
-            if done := profile.days_between(since, until, program):
+            done = profile.days_between(since, until, program)
+            if done or (not days and program == profile.program):
                 row = _row(tables["program"], program)
                 row.sessions += 1
                 for _, day in done:

@@ -23,6 +23,7 @@ from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall import acts, embedding
 from mindstone_tui.core.recall.acts import Act as Act
 from mindstone_tui.core.transcript import History
+from mindstone_tui.core.values import shared
 
 T = TypeVar("T")
 
@@ -64,7 +65,7 @@ class Recurring(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class Subject(acts.TurnMarks, frozen=True, kw_only=True):
     """What one exchange had to do with a file or a topic."""
 
     session: str
@@ -74,20 +75,11 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """Where it was spoken of; None where a file was only worked on."""
     files: tuple[str, ...]
     """Files that were changed in that exchange."""
+    unsure: tuple[str, ...] = ()
+    """Files that were changed by a call of it that was cut short or since, nobody knows."""
     touched: bool = False
     """Whether the file that was asked about was read or changed there."""
     folder: str = ""
-    rewound: int = 0
-    """The line that took the exchange back in which the file was worked on; else 0."""
-    undone: int = 0
-    """The line in which a person took back what the exchange had done to files; else 0."""
-    forks: Sequence[str] = ()
-    """Forks in which it was not taken back."""
-    imported: str = ""
-    """Where the file was worked on, in words, if another program did."""
-
-
-_MARKS: Final = ("rewound", "undone", "forks", "imported")
 
 
 class WorkDone:
@@ -143,20 +135,19 @@ class WorkDone:
             )
             for hit in spoken
         }
-        touched = {(act.session, act.turn): act for act in touching}
+        surest = sorted(touching, key=lambda act: act.kind != "unsure")
+        touched = {(act.session, act.turn): act for act in surest}
         when = {place: act.ts for place, act in touched.items()}
         when |= {place: hit.ts for place, hit in said.items()}
         newest = sorted(when, key=lambda place: when[place], reverse=True)[:count]
-        files = self._ask(
-            lambda done: {
-                place: tuple(
-                    dict.fromkeys(
-                        act.about for act in done.of_turn(*place) if act.kind == "change" and act.ok
-                    )
-                )
-                for place in newest
-            }
-        )
+        did = self._ask(lambda done: {place: done.of_turn(*place) for place in newest})
+
+        def changed(place: tuple[str, int], kind: str) -> tuple[str, ...]:
+            # Beside a file that was left alone, what was taken back is not told as changed.
+            stands = place in touched and not touched[place].undone
+            counted = (act for act in did[place] if not (stands and act.undone))
+            return tuple(dict.fromkeys(a.about for a in counted if a.kind == kind and a.ok))
+
         touched = {place: self._marked(touched[place]) for place in newest if place in touched}
         return [
             Subject(
@@ -164,10 +155,11 @@ class WorkDone:
                 turn=place[1],
                 ts=when[place],
                 said=said.get(place),
-                files=files[place],
-                touched=place in touched,
+                files=changed(place, "change"),
+                unsure=changed(place, "unsure"),
+                touched=place in touched and touched[place].kind != "unsure",
                 folder=self._folder(place[0], (touched.get(place) or said[place]).seq),
-                **{name: getattr(touched[place], name) for name in _MARKS if place in touched},
+                **(shared(acts.TurnMarks, touched[place]) if place in touched else {}),
             )
             for place in newest
         ]
@@ -225,7 +217,7 @@ def remedies(done: acts.Done, met: Sequence[Act]) -> Iterator[Remedy]:
         later = done.after(error, _FOLLOWED)
         again = [at for at, act in enumerate(later) if act.about == error.about and act.ok]
         until = again[0] if again else len(later)
-        steps = [act for act in later[:until] if act.kind != "read" and act.ok]
+        steps = [act for act in later[:until] if act.kind in ("command", "change") and act.ok]
         if steps or again:
             seen.add(error.session)
             yield Remedy(

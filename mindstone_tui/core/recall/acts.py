@@ -14,7 +14,8 @@ import apsw
 import msgspec
 
 from mindstone_tui.core.entries import Line, ToolCall, conversation
-from mindstone_tui.core.entries.actions import PATCHED, Action, done, kind_of
+from mindstone_tui.core.entries.actions import PATCHED, Action, ActionKind, done, kind_of
+from mindstone_tui.core.entries.derived import undone_in_words
 from mindstone_tui.core.entries.store import FilesChanged
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.patterns import pattern_of
@@ -45,7 +46,33 @@ _SIGNATURE: Final = 160
 _PROGRAMS: Final = 8
 
 
-class Act(msgspec.Struct, frozen=True, kw_only=True):
+class TurnMarks(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the turn in which something was done, for every surface.
+
+    What was done in a turn that was rewound stays done, unless files were put back, too.
+    """
+
+    rewound: int = 0
+    """The line that took its turn back; 0 where none did."""
+    undone: int = 0
+    """The line in which a person took back what its turn had done to files; 0 where that stands."""
+    left_alone: tuple[str, ...] = ()
+    """Files of its turn that were left as they were then."""
+    forks: Sequence[str] = ()
+    """Forks in which its turn was not taken back."""
+    imported: str = ""
+    """Where it was done, in words, if another program did it; for those who ask the transcript."""
+
+    @property
+    def marks(self) -> list[str]:
+        """The same in words."""
+        forks = f", standing in {', '.join(self.forks)}" if self.forks else ""
+        rewound = [f"rewound by #{self.rewound}{forks}"] if self.rewound else []
+        undone = undone_in_words(self.undone, self.left_alone)
+        return [*rewound, *undone, *([self.imported] if self.imported else ())]
+
+
+class Act(TurnMarks, frozen=True, kw_only=True):
     """One thing that a tool did, and where that stands."""
 
     session: str
@@ -54,20 +81,12 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     turn: int
     ts: str
     kind: str
-    """`command`, `read` or `change`."""
+    """`command`, `read`, `change`, or `unsure`: changed by a call that was cut short, or since."""
     about: str
     """The command, or the path of the file."""
     ok: bool
     exit: int | None
     error: str
-    rewound: int = 0
-    """The line that took its turn back; 0 where none did. What was done stays done."""
-    undone: int = 0
-    """The line in which a person took back what its turn had done to files; 0 where that stands."""
-    imported: str = ""
-    """Where it was done, in words, if another program did it; for those who ask the transcript."""
-    forks: Sequence[str] = ()
-    """Forks in which its turn was not taken back."""
 
     @property
     def reason(self) -> str:
@@ -76,7 +95,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COLUMNS: Final = (
-    "owners.name, seq, turn, ts, kind, about, ok, code, error, acts.rewound, acts.undone"
+    "owners.name as session, seq, turn, ts, kind, about, ok, code as exit, error, rewound, undone,"
+    " left_alone"
 )
 _FACTS: Final = len(_COLUMNS.split(", "))
 _FROM: Final = "from acts join owners on number = acts.owner"
@@ -139,13 +159,12 @@ class Doings(msgspec.Struct, eq=False):
             found = done(self._asked.pop(entry.call), entry, line)
             known = [each for each in found if each.kind != "other"]
             return [(each, line.ts) for act in known for each in (act, *_patched_by(act))]
-        elif (
-            isinstance(entry, FilesChanged)
-            and not entry.recovered
-            and kind_of(entry.name) != "change"
+        elif isinstance(entry, FilesChanged) and (
+            entry.recovered or kind_of(entry.name) != "change"
         ):
             paths = (one.path for one in entry.changes if not one.after.startswith("folder"))
-            of_it = partial(Action, kind="change", name=entry.name, seq=line.seq, turn=line.turn)
+            kind: ActionKind = "unsure" if entry.recovered else "change"
+            of_it = partial(Action, kind=kind, name=entry.name, seq=line.seq, turn=line.turn)
             return [(of_it(about=path), line.ts) for path in paths]
         return []
 
@@ -260,5 +279,6 @@ class Done:
 
 
 def _act(row: Sequence[Any]) -> Act:
-    named = dict(zip(Act.__struct_fields__, row, strict=False))
+    named = dict(zip((one.split()[-1] for one in _COLUMNS.split(", ")), row, strict=False))
+    named["left_alone"] = json.loads(named["left_alone"])
     return msgspec.convert(named, Act, strict=False)  # a database knows no truth values

@@ -113,7 +113,7 @@ def source(passage: passages.Passage, *, dated: bool = True, here: str = "") -> 
     day = passages.spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
     line = f"line {passage.seq}{_MARK * passage.imported}"
     line += f" of {passage.session}" if here not in ("", passage.session) else ""
-    line += f"; {undone_in_words(passage.undone)}" if passage.undone else ""
+    line = "; ".join((line, *undone_in_words(passage.undone, json.loads(passage.left_alone))))
     return f"({day}, {line})" if day else f"({line})"
 
 

@@ -107,3 +107,9 @@ delete from facts where name in ('seq', 'hash', 'read') and owner in (
         where passages.owner = acts.owner and passages.seq = acts.seq and imported = 0
     )
 );
+
+-- Step 6: and the files that were left alone then, as JSON. Sessions in which tools did anything
+-- are read once more, for what was changed by calls that were cut short as well.
+alter table passages add column left_alone text not null default '[]';
+alter table acts add column left_alone text not null default '[]';
+delete from facts where name in ('seq', 'hash', 'read') and owner in (select owner from acts);

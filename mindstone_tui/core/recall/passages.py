@@ -68,6 +68,8 @@ class Passage(msgspec.Struct, frozen=True):
     """The line that took it back, as the index knows; 0 while it holds."""
     undone: int = 0
     """The line that took back what its turn had done to files; 0 while that stands."""
+    left_alone: str = "[]"
+    """As JSON, the files that were left as they were then, or done again since."""
     meaning: bool = True
     """Whether a vector is made; the far end of a long tool output is found by words alone."""
 

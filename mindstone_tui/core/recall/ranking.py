@@ -162,6 +162,7 @@ def _hit(passage: Passage, parts: Sequence[float]) -> Hit:
         superseded_by=by,
         corrected={} if by else parts_of_it,
         undone_by=passage.undone or None,
+        left_alone=tuple(json.loads(passage.left_alone)),
     )
 
 

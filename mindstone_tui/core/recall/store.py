@@ -44,7 +44,7 @@ _NOT_THERE: Final[_Row] = (0, b"", PENDING, PENDING)
 
 PASSAGE_COLUMNS: Final = (
     "id, session, seq, entry, turn, ts, role, speaker, kind, text, source_id, piece, pieces, "
-    "form, about, imported, superseded, corrected, rewound, undone"
+    "form, about, imported, superseded, corrected, rewound, undone, left_alone"
 )
 
 _FIELDS: Final = tuple(PASSAGE_COLUMNS.split(", "))
@@ -60,11 +60,20 @@ _STANDING: Final = (
 """The verdicts on a passage whose own lines were not taken back."""
 
 
-_NOT_LEFT: Final = (
-    " and not exists (select 1 from json_each(:left)"
-    " where substr('/' || about, -length(value)) = value)"
+_UNDONE: Final = "undone = :by, left_alone = :paths"
+_SOME_AGAIN: Final = (
+    "left_alone = (select json_group_array(distinct value) from"
+    " (select value from json_each(left_alone) union all select value from json_each(:paths)))"
 )
-"""What was done to a file that was left as it was stands."""
+"""What taking whole turns back does, or doing them again; and doing some of their files again."""
+_OF_TURNS: Final = (
+    "where owner = :owner and seq < :line and turn in (select value from json_each(:turns))"
+)
+_LEFT_ALONE: Final = (
+    "undone > 0 and exists (select 1 from json_each(left_alone)"
+    " where substr('/' || about, -length(value) - 1) = '/' || value)"
+)
+"""What was done to a file that was left as it was: it stands."""
 
 
 class IndexMark(msgspec.Struct, frozen=True):
@@ -253,20 +262,20 @@ class Tables:
         )
         for table in ("passages", "acts"):
             match line.entry:
-                case FilesRestored(direction=direction, turns=turns) as act:
-                    if act.whole_turns or (direction == "redo" and table == "acts"):
-                        but = _NOT_LEFT if table == "acts" else ""
-                        self._database.execute(
-                            f"update {table} set undone = :by where owner = :owner and seq < :line"
-                            f" and turn in (select value from json_each(:turns)){but}",
-                            {
-                                "by": line.seq if direction == "undo" else 0,
-                                "line": line.seq,
-                                "turns": json.dumps(turns),
-                                "owner": self.owner,
-                                "left": json.dumps([f"/{path}" for path in act.left_paths]),
-                            },
-                        )
+                case FilesRestored(turns=turns) as act:
+                    whole, again = act.whole_turns, [one.path for one in act.changes]
+                    named = {
+                        "by": line.seq if act.direction == "undo" else 0,
+                        "line": line.seq,
+                        "turns": json.dumps(turns),
+                        "owner": self.owner,
+                        "paths": json.dumps(act.left_paths if whole else again),
+                    }
+                    change = _UNDONE if whole else _SOME_AGAIN
+                    self._database.execute(f"update {table} set {change} {_OF_TURNS}", named)
+                    if table == "acts":
+                        stands = f"update acts set undone = 0 {_OF_TURNS} and {_LEFT_ALONE}"
+                        self._database.execute(stands, named)
                 case window.Rewound(to_turn=turn, state=state):
                     self._database.execute(
                         f"update {table} set rewound = ?1 where owner = ?4 and turn > ?2"
@@ -495,8 +504,8 @@ def _lacks(*, languages: bool) -> str:
 def passage_from(columns: Sequence[Any]) -> Passage:
     """A passage from its columns, in the order of `PASSAGE_COLUMNS`."""
     # What we wrote ourselves; checking it would take four times as long.
-    *said, imported, superseded, corrected, rewound, undone = columns
-    return Passage(*said, bool(imported), superseded, corrected, rewound, undone)  # type: ignore[call-arg]
+    *said, imported, superseded, corrected, rewound, undone, left_alone = columns
+    return Passage(*said, bool(imported), superseded, corrected, rewound, undone, left_alone)  # type: ignore[call-arg]
 
 
 def _hash_word(content: bytes) -> str:

@@ -18,16 +18,9 @@ from mindstone_tui.core.text import exact, one_line
 from mindstone_tui.core.tools import base, shell
 
 HookEvent = Literal[
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "PreCompact",
-    "Stop",
-    "SessionEnd",
-    "AfterRecall",
-    "Alert",
-]
+    "SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "Stop",
+    "SessionEnd", "AfterRecall", "Alert",
+]  # fmt: skip
 EVENTS: Final[tuple[HookEvent, ...]] = get_args(HookEvent)
 _SPEAKING: Final = frozenset({"SessionStart", "UserPromptSubmit"})
 """Events whose hooks add what they print, without any JSON around it."""

@@ -20,16 +20,9 @@ import msgspec
 from mindstone_tui.core.patterns import pattern_of
 
 Effect = Literal[
-    "reads",
-    "writes",
-    "unknown",
-    "network",
-    "outside the workspace",
-    "deletes",
-    "force-push",
-    "privilege",
-    "pipe to shell",
-]
+    "reads", "writes", "unknown", "network", "outside the workspace", "deletes", "force-push",
+    "privilege", "pipe to shell",
+]  # fmt: skip
 SEVERITY: Final[tuple[Effect, ...]] = get_args(Effect)
 """From the mildest to the worst."""
 

@@ -165,7 +165,7 @@ def _summarise(places: paths.SessionPlaces) -> SessionSummary | None:
 def _title_of(places: paths.SessionPlaces, fd: int) -> str:
     """What a person called it, else its first request, if that stands near its beginning.
 
-    A request that was rewound is none, as far as the rewind stands there, too.
+    One that was rewound or replaced is none, as far as what did so stands there, too.
     """
     with contextlib.suppress(OSError):
         if named := one_line(
@@ -174,12 +174,14 @@ def _title_of(places: paths.SessionPlaces, fd: int) -> str:
             return named
     first = copied = fork = ""
     lines = list(_lines_back(_beginning(fd), from_start=True))[::-1]
+    judged = standings.Standings(lines)
     for line in standings.not_rewound(lines) or lines:
         match line.entry:
             case conversation.SessionOpened(forked_from=conversation.ForkPoint(session=parent)):
                 fork = f"fork of {parent.removeprefix('agent:default:')}: "
             case conversation.UserMessage(text=text):
-                if (asked := _request_in(text)) and not (fork and line.parent):
+                passed_over = (fork and line.parent) or judged.replaced_by(line.seq)
+                if (asked := _request_in(text)) and not passed_over:
                     return one_line(fork + asked, LONGEST_TITLE)
                 first, copied = first or text, copied or asked
     return one_line(fork + (copied or first), LONGEST_TITLE)

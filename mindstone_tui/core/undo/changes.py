@@ -200,7 +200,7 @@ def _text(node: Node | None, store: ObjectStore) -> str | None:
     """What can be compared by lines: a missing file is empty, a link its target."""
     if node is None:
         return ""
-    if node.kind in ("folder", "unkept"):
+    if node.digest not in store:  # of a folder and of what was too large there is none
         return None
     data = store.get(node.digest)
     if len(data) > _MOST_DIFFED or b"\0" in data[:_SNIFFED]:

@@ -214,7 +214,7 @@ class ObjectStore:
             data = self._stored(digest)
         if data is None:
             raise errors.UndoError(
-                f"The content {digest[:12]} of an earlier state is not in {self.folder} any more.",
+                f"The content {digest[:12]} of an earlier state is not in {self.folder}.",
                 "That file cannot be put back; `/diff` shows what the transcript knows of it.",
             )
         return data

@@ -5,17 +5,20 @@ A fold over the kinds of entries that tell of files; the contents are in the sto
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import starmap
 from typing import Final, Literal
 
 from mindstone_tui.core import errors, numbers
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.store import FileChange, FilesChanged, FilesLetGo, FilesRestored
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, together
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.scan import Node
 
 KINDS: Final = ("files_changed", "files_restored", "files_let_go")
+_STATE: Final = pattern_of(r"(file|link|folder|unkept)(?: ([0-7]{1,4}))?(?: (\S{1,99}))?")
 _MOST_NAMED: Final = 50
 """Changes that stand in the entry itself."""
 
@@ -46,6 +49,12 @@ class FileStep:
     def lost(self) -> bool:
         """Whether its list, and with it the way back, is not in the store any more."""
         return self.manifest not in self._store
+
+    @property
+    def told(self) -> tuple[PathChange, ...]:
+        """The list; where it is lost, as much of it as the line itself says."""
+        named = ((each.path, _node(each.before), _node(each.after)) for each in self.entry.changes)
+        return self.known_changes or tuple(starmap(PathChange, named))
 
     @property
     def known_changes(self) -> tuple[PathChange, ...]:
@@ -123,9 +132,9 @@ class FileSteps:
         unsure: dict[str, set[str]] = {}
         for step in self.steps:
             if step.restored is None and step.turn in wanted:
-                by_root.setdefault(step.root, []).append(step.changes)
+                by_root.setdefault(step.root, []).append(step.told)
                 found_so = unsure.setdefault(step.root, set())
-                found_so.update(each.path for each in step.changes if step.unsure)
+                found_so.update(each.path for each in step.told if step.unsure)
         found = [
             ChangeSet(root, together(sets), frozenset(unsure[root]))
             for root, sets in by_root.items()
@@ -145,7 +154,7 @@ class FileSteps:
         for step in self.steps:
             # What a person put back after a turn bears that turn's number and came after its end.
             past = turn is None or step.turn < turn + (step.restored is None)
-            for each in step.known_changes:
+            for each in step.told:
                 key = (step.root, each.path)
                 if past:
                     states[key] = each.after
@@ -153,17 +162,21 @@ class FileSteps:
                     later.setdefault(key, each.before)
         return {**later, **states}
 
-    def why(self, root: str, path: str) -> FileStep | None:
-        """The newest step that made a path what it is."""
-        for step in reversed(self.steps):
-            if step.root == root and any(each.path == path for each in step.known_changes):
-                return step
+    def why(self, root: str, path: str) -> tuple[FileStep, PathChange] | None:
+        """The newest step that made a path what it is, and how; that of a folder which is no
+        workspace here may be meant by its end."""
+        end = f"/{path.lstrip('/')}"
+        for step in sorted(self.steps, key=lambda step: (step.root == root, step.seq))[::-1]:
+            for each in step.told:
+                other = step.root != root and f"{step.root}/{each.path}".endswith(end)
+                if other or (step.root, each.path) == (root, path):
+                    return step, each
         return None
 
     def made(self, root: str, path: str, state: Node | None) -> FileStep | None:
         """The newest call after which a path was in a state."""
         for step in reversed(self.steps):
-            known = () if step.restored or step.root != root else step.known_changes
+            known = () if step.restored or step.root != root else step.told
             if any(one.path == path and one.after == state for one in known):
                 return step
         return None
@@ -188,6 +201,15 @@ def named(changes: tuple[PathChange, ...]) -> tuple[FileChange, ...]:
         FileChange(path=each.path, before=_state(each.before), after=_state(each.after))
         for each in changes[:_MOST_NAMED]
     )
+
+
+def _node(state: str) -> Node | None:
+    """What stood somewhere, from its state in an entry."""
+    found = _STATE.fullmatch(state)
+    if found is None:
+        return None
+    kind, mode, digest = found.groups("")
+    return Node(kind, int(mode, 8) if mode else 0o777, digest)
 
 
 def _state(node: Node | None) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
+from mindstone_tui import api
 from mindstone_tui.cli.main import run as run_verb
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import UserMessage
@@ -20,6 +21,7 @@ from mindstone_tui.core.entries.store import CommandRun, FilesChanged, FilesRest
 from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.library.file_states import FilesOfSession
+from mindstone_tui.servers.lookup import Lookup
 from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.core.undo.trees import picture
 
@@ -556,7 +558,7 @@ async def test_secrets_in_files_reach_neither_history_nor_screen(tmp_path: Path)
 
 
 async def test_what_is_found_after_a_kill_is_nobodys_until_a_person_says_so(
-    tmp_path: Path,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work, then = workspace(tmp_path), tmp_path / "then"
     wish = ("shell", {"command": "echo one > one.txt"})
@@ -600,6 +602,48 @@ async def test_what_is_found_after_a_kill_is_nobodys_until_a_person_says_so(
         assert picture(work) == theirs
         assert (await stage.run("/undo --rest"))[0].ok
         assert picture(work) == theirs
+    monkeypatch.setenv("MINDSTONE_HOME", str(then))
+    assert run_verb(["about", "one.txt"]) == 0
+    told = capsys.readouterr().out
+    assert "  may have changed it  " in told
+    assert "changed by a call that was cut short or since, nobody knows: a.txt, mine.txt" in told
+    assert not {"worked on it", "    changed a.txt"} & {*told.split("  "), *told.splitlines()}
+
+
+async def test_a_session_from_another_machine_tells_what_it_did_to_files_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, here = workspace(tmp_path), tmp_path / "here"
+    for folder in (here, tmp_path / "stick"):
+        folder.mkdir()
+    async with on_stage(
+        tmp_path / "home", cwd=work, model=model(tmp_path), approve="auto-edit"
+    ) as stage:
+        await stage.say("edit it")
+    for home in ("home", "second"):
+        monkeypatch.setenv("MINDSTONE_HOME", str(tmp_path / home))
+        assert run_verb(["sync", str(tmp_path / "stick")]) == 0
+    capsys.readouterr()
+    assert run_verb(["files", "-s", "main"]) == 0
+    told = capsys.readouterr()
+    assert [row.split("/work/")[1] for row in told.out.splitlines()[1:]] == [
+        *("a.txt", "new", "new/deep", "new/deep/c.txt")
+    ]
+    assert "2 files by the transcript alone: what was in it is not kept on this machine" in told.err
+    assert run_verb(["files", "-s", "main", "--out", str(tmp_path / "out")]) == 0
+    assert "a.txt: what was in it is not kept on this machine" in capsys.readouterr().err
+    (work / "a.txt").write_text("this machine has another\n")
+    for folder in (here, work):
+        async with on_stage(tmp_path / "second", cwd=folder) as stage:
+            for name in ("a.txt", str(work / "a.txt")):
+                _, why = await stage.run(f"/why {name}")
+                assert f"{'' if folder == work else f'{work}/'}a.txt: changed by edit" in why
+                assert "The transcript alone says so: what was in it is not kept" in why
+                assert "Somebody" not in why
+            _, shown = await stage.run("/diff")
+            assert "a.txt: changed" in shown
+            assert "new/deep/c.txt: created" in shown
+            assert not (await stage.run("/undo"))[0].ok
 
 
 async def test_a_file_that_an_undo_left_alone_is_not_told_as_taken_back(
@@ -630,6 +674,45 @@ async def test_a_file_that_an_undo_left_alone_is_not_told_as_taken_back(
     assert (
         "Some of what this turn did to files was taken back" in (tmp_path / "said.md").read_text()
     )
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_whatever_finds_a_turn_names_the_files_that_its_undo_left_alone(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], again: bool
+) -> None:
+    work = workspace(tmp_path)
+    does = calls(
+        *(("write", {"path": name, "content": f"{name}\n"}) for name in ("x.md", "y.md", "z.md")),
+        ("shell", {"command": "touch heron.md"}),
+    )
+    says = script(tmp_path, does, {"text": "Wrote the heron down."}, {"text": "So."}, loop=True)
+    async with on_stage(home, cwd=work, model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("write the heron down")
+        (work / "y.md").write_text("mine\n")
+        assert (await stage.run("/undo --rest"))[0].ok
+        if again:
+            (work / "z.md").write_text("mine\n")
+            assert (await stage.run("/redo --rest"))[0].ok
+        by = next(line.seq for line in stage.lines() if line.kind == "files_restored")
+        left = ["y.md", "heron.md", "x.md"] if again else ["y.md"]
+        mark = f"changes to files taken back by #{by}, all but {', '.join(left)}"
+        await stage.run("/handoff write")
+        assert mark.replace("#", "line ") in (await stage.run("/handoff show"))[1]
+        assert mark in (await stage.run("/recall heron"))[1]
+    for verb in (["search", "heron"], ["recall", "heron"], ["how", "touch"], ["about", "heron"]):
+        capsys.readouterr()
+        assert run_verb(verb) == 0
+        assert mark in capsys.readouterr().out, verb
+    for verb in (["search", "heron", "--json"], ["recall", "heron", "--json"]):
+        assert run_verb(verb) == 0
+        assert json.loads(capsys.readouterr().out)["hits"][0]["left_alone"] == left
+    assert run_verb(["about", "y.md", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["exchanges"][0]
+    assert (told["undone"], {*told["files"]}) == (0, {*left})
+    asked = Lookup(api.Home(home))
+    for found in (asked.search("heron"), asked.recall("heron")):
+        assert [*found["hits"][0]["left_alone"]] == left
 
 
 async def test_a_file_that_a_redo_left_alone_stays_taken_back_by_name(
@@ -688,6 +771,29 @@ async def test_the_model_hears_once_more_of_an_undo_whose_turn_it_sees_again(
         assert str(stage.requests()[-1]).count("What turn 1 did to files") == 1
 
 
+async def test_the_model_hears_that_it_sees_a_turn_again_whose_files_it_was_told_of(
+    tmp_path: Path,
+) -> None:
+    writes = calls(("write", {"path": "x.md", "content": "x"}))
+    says = script(tmp_path, {"text": "Hi."}, writes, *({"text": "ok"} for _ in range(9)))
+    work = workspace(tmp_path)
+    async with on_stage(tmp_path / "home", cwd=work, model=says, approve="auto-edit") as stage:
+        for text in ("hello", "write it"):
+            await stage.say(text)
+        await stage.run("/rewind turn 1")
+        await stage.say("two?")
+        assert "You do not see turn 2 any more" in str(stage.requests()[-1])
+        assert (await stage.run("/restore turn 2"))[0].ok
+        await stage.say("three?")
+        assert "You see turn 2 again." in str(stage.requests()[-1][-1])
+        await stage.say("four?")
+        assert str(stage.requests()[-1]).count("You see turn 2 again.") == 1
+        for command in ("/prune 1", "/restore turn 1"):
+            await stage.run(command)
+        await stage.say("five?")
+        assert "again" not in str(stage.requests()[-1][-1])
+
+
 async def test_an_older_library_learns_what_was_undone_before(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -700,7 +806,8 @@ async def test_an_older_library_learns_what_was_undone_before(
     assert run_verb(["search", "heron"]) == 0
     with contextlib.closing(apsw.Connection(str(home / "library.db"))) as library:
         for table in ("passages", "acts"):
-            library.execute(f"alter table {table} drop column undone")
+            for column in ("undone", "left_alone"):
+                library.execute(f"alter table {table} drop column {column}")
         library.execute("pragma user_version = 4")
     capsys.readouterr()
     assert run_verb(["search", "heron"]) == 0

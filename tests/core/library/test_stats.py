@@ -23,6 +23,7 @@ from mindstone_tui.core.library.profile import (
     ListedSession,
     SessionFilter,
     SessionProfile,
+    list_described,
     profile_from,
 )
 from mindstone_tui.core.library.projects import folded
@@ -239,6 +240,38 @@ async def test_a_card_counts_a_year_and_what_was_taken_back_is_not_on_it(
     later = card_of(places, SessionFilter(), today + YEAR + timedelta(days=2))
     assert (later.turns, later.days, later.longest) == (0, {}, None)
     assert ElementTree.fromstring(card_svg(later)) is not None
+
+
+async def test_a_fork_counts_before_anything_was_said_in_it(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Yes."})) as stage:
+        await stage.say("Is the tide high?")
+        assert (await stage.run("/fork second turn 1"))[0].ok
+        today = stage.lines()[0].ts[:10]
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    listed = [one.turns for one in list_described(places)]
+    assert sorted(listed) == [0, 1]
+    for wanted in (None, SessionFilter(since=today, until=today)):
+        found = stats_of(places, wanted)
+        assert (found.total.turns, found.total.sessions) == (1, 2), wanted
+        assert [row.sessions for row in (*found.programs, *found.projects)] == [2, 2]
+    assert stats_of(places, SessionFilter(until="2020-01-01")).total.sessions == 0
+
+
+async def test_a_request_that_was_replaced_gives_a_session_no_title(
+    home: Path, tmp_path: Path
+) -> None:
+    old = "The staging server runs on host kestrel."
+    new = "No, the staging server runs on host merlin, not kestrel."
+    says = script(tmp_path, {"text": "ok"}, loop=True)
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    async with on_stage(home, model=says) as stage:
+        await stage.say(old)
+        assert [one.title for one in list_described(places)] == [old]
+        await stage.say(new)
+        await stage.rest()
+        assert [one.title for one in list_described(places)] == [new]
+        await stage.run("/rewind turn 1")
+        assert [one.title for one in list_described(places)] == [old]
 
 
 def test_turns_had_here_in_an_imported_session_are_not_the_other_programs(home: Path) -> None:

@@ -343,6 +343,31 @@ async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next_that_e
         assert shown.count(f"superseded by line {verdict.by}, line {verdict.statement}]") == 2
 
 
+async def test_a_compaction_right_after_a_killed_correction_knows_of_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = [{"text": "Noted. " + "All of that is as it was said here. " * 30}] * 5
+    short = {"for": "summary", "text": "They took notes."}
+    says = script(tmp_path, *said, {"error": "auth"}, *[short] * 4)
+    async with on_stage(home, model=says, context_window=5_000) as stage:
+        await stage.run("/task start Deploy the API")
+        for words in (
+            *(f"Note {n}. " + "So it is. " * 99 for n in "1234"),
+            "The API port is 8765.",
+        ):
+            await stage.say(words)
+        with monkeypatch.context() as patched:
+            patched.setattr(RecallFeature, "after_turn", killed)
+            await stage.say("No, the API port is 8790, not 8765.")
+            await stage.rest()
+        assert not stage.entries(StatementSuperseded)
+        ended, told = await stage.run("/compact")
+        assert ended.ok, told
+        _, letter = await stage.run("/handoff show")
+        assert "superseded by line" in letter
+        assert "Changed since" not in letter
+
+
 async def test_a_correction_that_was_rewound_before_it_was_judged_is_judged_once_it_is_back(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
