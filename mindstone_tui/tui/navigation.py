@@ -50,7 +50,7 @@ def _problem(name: str, keys: str, known: Collection[str]) -> str:
     return ""
 
 
-SAMPLE_QUESTION = "which port did we settle on?"
+SAMPLE_QUESTION = "which port does the API use?"
 """What the sample session is asked first; its answer was corrected on the way."""
 
 
@@ -206,6 +206,7 @@ class Navigator:
         self._app.clear_notifications()
         await self._chat.switch(key)
         self._chat.input_area.prompt.write(SAMPLE_QUESTION)
+        self._chat.input_area.prompt.select_all()  # whoever types asks something else
 
     async def _to_key(self, provider: str) -> None:
         """Ask for a key, of the provider that is named or of one that is chosen first."""

@@ -646,7 +646,7 @@ async def test_a_newcomer_is_offered_three_things_by_one_key_each(size: tuple[in
         assert app.chat.input_area.prompt.text == "w", "a letter begins a message"
 
 
-async def test_the_sample_session_opens_with_a_question_to_ask() -> None:
+async def test_the_sample_session_opens_with_a_question_that_typing_replaces() -> None:
     opened: list[str] = []
     setup = FirstSteps()
 
@@ -660,6 +660,8 @@ async def test_the_sample_session_opens_with_a_question_to_ask() -> None:
         await pilot.press("f7")
         await until(pilot, lambda: opened[-1:] == ["agent:sample:tidewatch"])
         await until(pilot, lambda: "port" in app.chat.input_area.prompt.text)
+        await pilot.press("w", "h", "y")
+        assert app.chat.input_area.prompt.text == "why"
 
 
 async def test_a_key_is_entered_unseen_tried_at_once_and_used() -> None:
