@@ -36,6 +36,8 @@ _SCOPES: Final[dict[str, Scope]] = {
 }
 _IN_PANEL: Final = 4
 _UNCHECKED: Final = "is an instruction: nothing of it can be checked"
+_LIKE: Final = "“never run `npm publish`”, “never edit migrations/”, “never use `eval`”"
+_ELSE: Final = "If that is not what you mean"
 
 
 class RulesFeature(Feature):
@@ -354,7 +356,8 @@ def as_data(said: Ruling) -> dict[str, Any]:
 def told(rule: StandingRule) -> CommandPrinted:
     """That a rule stands, and what is checked of it, for the person to say whether it is right."""
     text = f"Rule {rule.number} stands: {rule.words}\nIt {_checked(rule)}"
-    text += f"\nIf that is not what you mean: /rules retire {rule.number}, and say it otherwise."
+    why = f"To have it checked, name what it is about ({_LIKE})" if rule.check is None else _ELSE
+    text += f"\n{why}: /rules retire {rule.number}, and say it otherwise."
     return CommandPrinted(command="rules", text=text, data=_data(rule))
 
 

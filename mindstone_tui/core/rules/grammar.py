@@ -30,6 +30,8 @@ _CLAUSES: Final = pattern_of(rf"[.;] +|(?:,| [–—-]) (?={_ORDERS} )", re.IGNO
 _IS_AN_ORDER: Final = pattern_of(rf"(?:please |always )?{_ORDERS}\b", re.IGNORECASE)
 _FLAGS: Final = pattern_of(r"\A\(\?([im])\)(.*)")
 _LONGEST: Final = 400
+_END: Final = pattern_of(r"(?<![\s.])[.!,]+\Z|[\s!,]+\Z")
+"""How a sentence ends; a point that stands by itself is a folder."""
 _OPENS: Final = pattern_beside(__file__, "opens", re.IGNORECASE)
 _REASON: Final = pattern_beside(__file__, "reason", re.IGNORECASE)
 _EVER: Final = pattern_of(r"\b(?:ever|under any circumstances|at all|in this (?:project|repo))\b ?")
@@ -58,10 +60,10 @@ def compile_rule(sentence: str) -> RuleCheck | None:
 
 
 def _compiled(text: str) -> RuleCheck | None:
-    text = text.strip(" .!")
+    text = _END.sub("", text.strip())
     while found := _OPENS.match(text):
         text = text[found.end() :]
-    text = _EVER.sub("", _REASON.sub("", text)).strip(" ,.!")
+    text = _END.sub("", _EVER.sub("", _REASON.sub("", text)).strip())
     for reading in (_asked_first, _in_order, _instead, _only_there, _forbidden):
         if (check := reading(text)) is not None:
             return check
@@ -74,10 +76,10 @@ def _match(expression: str, text: str) -> re.Match[str] | None:
 
 def _asked_first(text: str) -> RuleCheck | None:
     """ "ask me before …", "never … without asking"."""
-    found = _match(rf"{_ASK_FIRST}(?P<act>.+)", text) or _match(
-        rf"{_NO} (?P<act>.+?),? {_CONSENT}", text
-    )
-    return found and _with(_act(found["act"]), verdict="ask")
+    if found := _match(rf"{_ASK_FIRST}(?P<act>.+)", text):
+        return _with(_act(found["act"]), verdict="ask")
+    found = _match(rf"(?P<rule>.+?)[,;.]? {_CONSENT}", text)
+    return found and _with(_forbidden(found["rule"]), verdict="ask")
 
 
 def _in_order(text: str) -> RuleCheck | None:
@@ -113,7 +115,7 @@ def _instead(text: str) -> RuleCheck | None:
         r"(?: or (?P<nor>[\w`'./-]+))?",
         text,
     ) or _match(
-        rf"(?:{_NO} use|no) (?P<not>[\w`'./-]+)(?P<nor>)[;,.] ?"
+        rf"(?:{_NO} use|no) (?P<not>[\w`'./-]+)(?: or (?P<nor>[\w`'./-]+))?[;,.] ?"
         r"use (?P<use>[\w`'./-]+)(?: instead)?",
         text,
     )
@@ -136,13 +138,27 @@ def _of_programs(names: list[str], use: str) -> RuleCheck | None:
 
 
 def _only_there(text: str) -> RuleCheck | None:
-    """ "only touch files under src/"."""
+    """ "only touch files under src/", "never edit anything outside src/"."""
     found = _match(
-        rf"(?:only {_VERBS}|{_VERBS} only) {_FILES}{_UNDER}(?P<path>\S+)(?: (?:folder|directory))?",
-        text,
+        rf"(?:only {_VERBS}|{_VERBS} only) {_FILES}{_UNDER}(?P<paths>.+)", text
+    ) or _match(
+        rf"{_NO} {_VERBS} {_FILES}(?:outside(?: of)?|except(?: in)?) (?:the )?(?P<paths>.+)", text
     )
+    named = pattern_of(r",? (?:or|and) |, ").split(found["paths"]) if found else ()
+    places = tuple(place.rstrip("/") for one in named if (place := _place(one)))
+    return RuleCheck(outside=places) if named and len(places) == len(named) else None
+
+
+def _place(text: str) -> str:
+    """A path or a folder, said as one; empty where it may be something else."""
+    found = pattern_of(rf"(?:the )?(?P<path>[^ ,]+)(?P<kind>{_KIND})\Z").match(text)
     place = _bare(found["path"]) if found else ""
-    return RuleCheck(outside=(place.rstrip("/"),)) if _PATH.fullmatch(place) else None
+    is_folder = found is not None and found["kind"].strip() in (
+        "folder",
+        "directory",
+        "directories",
+    )
+    return place if is_folder or _PATH.fullmatch(place) or place in _named_in("folders") else ""
 
 
 def _forbidden(text: str) -> RuleCheck | None:
@@ -164,11 +180,16 @@ def _act(text: str) -> RuleCheck | None:
     """What a rule is about, all of it: several things joined by or are each forbidden."""
     if (whole := _one_act(text)) is not None:
         return whole
-    pieces = pattern_of(r",? (?:or|and|nor) |, ").split(text)
+    pieces, last = pattern_of(r",? (?:or|and|nor) |, ").split(text), text.rpartition(", ")[2]
     if len(pieces) < 2 or any(map(_IS_AN_ORDER.match, pieces[1:])):
         return None  # "no npm, use pnpm" does not forbid pnpm
-    verb = text.split()[0]
-    found = [_one_act(one) or _one_act(f"{verb} {one}") for one in pieces]
+    if last == pieces[-1] and (_one_act(last) if " " in last else _named(last)) is not None:
+        return None  # nor does "never push to main, push to a branch" forbid the branch
+    verb, but_last = text.split()[0], pieces[0].rpartition(" ")[0]
+    found = [
+        _one_act(one) or _one_act(f"{verb} {one}") or _one_act(f"{but_last} {one}")
+        for one in pieces
+    ]
     if any(one is None for one in found):
         return None
     together = RuleCheck()
@@ -188,7 +209,7 @@ def _act(text: str) -> RuleCheck | None:
 
 
 def _one_act(text: str) -> RuleCheck | None:
-    first, _, rest = text.strip(" ,.").partition(" ")
+    first, _, rest = text.strip(" ,").partition(" ")
     plain = dict(line.split() for line in lists_in(_FILE)["gerunds"])
     text = f"{plain.get(first.lower(), first)} {rest}".strip()
     for reading in (_named, _of_paths, _written, _run):
@@ -199,7 +220,7 @@ def _one_act(text: str) -> RuleCheck | None:
 
 def _named(text: str) -> RuleCheck | None:
     """Something that has a name of its own, such as a force push."""
-    plain = text.replace("`", "").replace('"', "").replace("'", "")
+    plain = pattern_of(r"[`\"']").sub("", text).removeprefix("git ")
     for expression, commands in _acts():
         if found := expression.match(plain):
             forms = [form for one in commands.split(";") if (form := _form(one, found))]
@@ -296,9 +317,8 @@ def _run(text: str) -> RuleCheck | None:
 
 
 def _is_command_word(word: str) -> bool:
-    return pattern_of(r"[\w./:@=+-]+").fullmatch(word) is not None and word.lower() not in (
-        "the", "in", "on", "for", "with", "a", "any", "when", "if", "until", "to",
-    )  # fmt: skip
+    is_one = pattern_of(r"[\w./:@=+-]+").fullmatch(word) is not None
+    return is_one and word.lower() not in _named_in("no part of a command")
 
 
 def _bare(word: str) -> str:
@@ -340,7 +360,7 @@ def _read_acts() -> Iterator[tuple[re.Pattern[str], str]]:
     for lines in lists_in(_FILE).values():
         for line in lines if " -> " in lines[0] else ():
             said, _, commands = line.partition(" -> ")
-            named = said.replace("{branch}", r"(?P<branch>[\w./*-]+)")
+            named = said.replace("{branch}", r"(?P<branch>(?!\w+days?\b|weekends?\b)[\w./*-]+)")
             yield re.compile(rf"(?:{named})\Z", re.IGNORECASE), commands
 
 

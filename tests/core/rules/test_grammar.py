@@ -45,6 +45,13 @@ FORCE = "Never run git push --force"
         ("Never run `terraform apply`", ["terraform apply -auto-approve"], "terraform plan"),
         ("Never push, rebase or stash", ["git push", "git rebase x", "git stash"], "git pull"),
         ("Please don't ever touch the migrations folder", ["rm migrations/1.sql"], "ls migrations"),
+        ("Don't push to main, open a PR", ["git push origin main"], "gh pr create"),
+        ("Don't use curl or wget", ["curl -O x", "wget x"], "cat curl"),
+        ("Never use git add .", ["git add ."], "git add a.py"),
+        ("Never push to main or release", ["git push origin release"], "git push origin dev"),
+        ("No pushes to main", ["git push origin main"], "git push origin dev"),
+        ("Never git push", ["git push -u origin x"], "git pull"),
+        ("Don't use npm or yarn, use pnpm", ["npm ci", "yarn add x"], "pnpm i"),
     ],
 )
 def test_what_the_words_forbid_is_refused_and_the_rest_is_not(
@@ -88,6 +95,8 @@ def test_what_cannot_be_seen_is_asked_about_only_where_it_could_be_it(tmp_path: 
         ("Do not modify package-lock.json", "package-lock.json", "package.json"),
         ("Only touch files under src/", "docs/a.md", "src/a.py"),
         ("Never change *.lock", "poetry.lock", "lock.py"),
+        ("Only touch src/ and the tests", "docs/a.md", "tests/a.py"),
+        ("Never edit anything outside src/", "docs/a.md", "src/a.py"),
     ],
 )
 def test_a_file_is_guarded_by_its_name_its_folder_or_its_stars(
@@ -128,6 +137,8 @@ def test_what_an_edit_may_not_add_is_found_as_code_and_not_as_english(
         ("Ask me before you delete any files", "rm a.txt"),
         ("Never install packages without asking me first.", "pip install x"),
         ("Check with me before pushing", "git push"),
+        ("Don't add dependencies; ask first", "npm install x"),
+        ("No new packages without approval", "uv add x"),
     ],
 )
 def test_what_wants_a_question_is_asked_about(tmp_path: Path, rule: str, line: str) -> None:
@@ -147,6 +158,7 @@ def test_what_wants_a_question_is_asked_about(tmp_path: Path, rule: str, line: s
         "Use the tests to find the fault",
         "Never forget the milk",
         "Don't add emojis to commit messages",
+        "No emojis in commit messages",
         "Never commit secrets",
         "Use descriptive names",
         "Never run the app in the background",
@@ -157,6 +169,15 @@ def test_what_wants_a_question_is_asked_about(tmp_path: Path, rule: str, line: s
         "StackedAreaChart needs a flat array. Do not use `lineBy`.",
         "Run `make lint` and `make test` before committing",
         "Do not commit `.env`",
+        "Never push to main, push to a branch",
+        "Don't merge, rebase",
+        "No npm, pnpm only",
+        "Never commit on Fridays",
+        "Never run python directly",
+        "Don't use kubectl against prod",
+        "No git commits",
+        "Never amend pushed commits",
+        "Never rebase shared branches",
     ],
 )
 def test_what_is_not_understood_whole_is_no_check(rule: str) -> None:
