@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.language import content, intent, sentences
+from mindstone_tui.core.language import clause, content, intent, sentences
 from mindstone_tui.core.language.lists import english, lists_of, pattern_beside
 from mindstone_tui.core.language.words import stopwords
 from mindstone_tui.core.patterns import pattern_of
@@ -38,6 +38,7 @@ _ENDINGS: Final = (
 _CALENDAR: Final = frozenset({"day", "month", "time", "date", "number"})
 
 _WORD: Final = pattern_of(r"`?\w[\w.'/@%:+-]*")
+_NAMED_BY_NUMBER: Final = pattern_of(r"(?!v\d)[a-z]\w*\d")
 _DIGIT: Final = pattern_of(r"\d")
 _CLOCK: Final = pattern_of(r"\d{1,2}:\d\d(?:am|pm)?|\d{1,2}(?:am|pm)")
 _ORDINAL: Final = pattern_of(r"\d{1,2}(?:st|nd|rd|th)")
@@ -124,7 +125,8 @@ def meant_by(later: str, earlier: Sequence[str]) -> set[int]:
     """
     every_gone = ([plain(one) for one in replaced_in(later, text)] for text in earlier)
     found = {at: gone for at, gone in enumerate(every_gone) if gone}
-    if any(each.search(later.lower()) for each in (*_DENIED, _OF_NO_USE, _NO_MORE)):
+    denies = any(each.search(later.lower()) for each in (*_DENIED, _OF_NO_USE, _NO_MORE))
+    if denies and _words(plain(later)).stems:
         return {*found}  # it says which
     every = [one for gone in found.values() for one in gone]
     clear = (at for at, gone in found.items() if not _parallel(gone, every))
@@ -137,7 +139,9 @@ def _parallel(some: Sequence[str], every: Sequence[str]) -> bool:
         mine, its = _words(one), _words(other)
         labels = (mine.labels - its.labels) and (its.labels - mine.labels)
         counted = mine.counted and its.counted and mine.counted.isdisjoint(its.counted)
-        if labels or counted or _of_others(one, other):
+        subjects = _words(_subject(one)).stems, _words(_subject(other)).stems
+        apart = all(subjects) and not (_shared(*subjects) or mine.labels & its.labels)
+        if labels or counted or apart or _of_others(one, other):
             return True
     return False
 
@@ -172,7 +176,11 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
     if apart and opens and english("told by time").isdisjoint(new.labels | old.labels):
         return False
     both_dated = _AT_A_TIME.search(sentence) and _AT_A_TIME.search(earlier)
-    if both_dated or (not opens and (apart or _ADDS.search(sentence))):
+    twice = (_WORD.findall(earlier).count(value) > 1 for value in _denied(sentence).given)
+    if any(twice):
+        return False  # the parser has 2 tests, and the lexer has 2
+    others = apart or _ADDS.search(sentence) or _of_others(sentence, earlier)
+    if both_dated or (not opens and others):
         return False
     shared = _shared(new.stems, old.stems)
     ours, theirs = content.parts(sentence, corrects=opens), content.parts(earlier)
@@ -181,15 +189,18 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
         return True
     if ours.slot and ours.slot == theirs.slot and ours.value and theirs.value:
         forbids = _FORBIDS.search(sentence) or _FORBIDS.search(earlier)
-        return not forbids and set(ours.value).isdisjoint(theirs.value)
-    if _of_others(sentence, earlier) or _denies_another_value(sentence, old):
+        said = opens or _CHANGES.search(sentence) or _OWNS_UP.search(f"{sentence} {following}")
+        alike = bool(said) or _framed(sentence, ours.value) == _framed(earlier, theirs.value)
+        return alike and not forbids and set(ours.value).isdisjoint(theirs.value)
+    if (opens and _of_others(sentence, earlier)) or _denies_another_value(sentence, old):
         return False
     alike = len(shared) >= 2 and len(shared) >= _ALIKE * min(len(new.stems), len(old.stems))
-    clash = any(
-        values.isdisjoint(old.values[kind])
-        for kind, values in new.values.items()
-        if kind in old.values
-    )
+    clashes = [
+        kind
+        for kind in {*new.values} & {*old.values}
+        if new.values[kind].isdisjoint(old.values[kind])
+    ]
+    clash = bool(clashes)
     if opens and first:
         # Each with a thing of its own first: the pump and the fan both need volts.
         mine, its = _first_stem(sentence, new), _first_stem(earlier, old)
@@ -213,8 +224,24 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
         and len(shared) >= _ALIKE * len(new.stems | old.stems)
         and new.labels == old.labels
     )
-    same = same and new.counted == old.counted
-    return clash and bool(shared) and same
+    same = same and new.counted == old.counted and _framed(sentence) == _framed(earlier)
+    return len(clashes) == 1 and bool(shared) and same
+
+
+def _is_value(word: str) -> bool:
+    """Whether a word gives a value; p95 and b2 are names, and v2 is a version."""
+    return bool(_kind(word, _numbers().get(word, word))) and not _NAMED_BY_NUMBER.match(word)
+
+
+def _framed(sentence: str, value: Collection[str] = ()) -> frozenset[str]:
+    """What a sentence says beside the value that it gives: another word makes it another thing.
+
+    The value is the last one: who says the second day or version speaks of it, as with room 12.
+    """
+    words = (clause.singular(found[0]) for found in _WORD.finditer(sentence))
+    told = frozenset(word for word in words if word not in stopwords())
+    values = {*value} or {word for word in told if _is_value(word)}
+    return told - values - english("frame verbs")
 
 
 def _denies(
@@ -229,7 +256,7 @@ def _denies(
             or _shared(what.stems, _words(" ".join(content.parts(earlier).value)).stems)
         ):
             return True
-    if _DENIES.search(sentence) and _DENIES.search(earlier) and not opens:
+    if _DENIES.search(sentence) and _DENIES.search(earlier):
         return False  # Both say no; it may be the same no.
     told = _NO_MORE.search(sentence) or _CHANGES.search(sentence) or _OWNS_UP.search(sentence)
     for found in (found for each in _DENIED for found in each.finditer(sentence)):
@@ -238,8 +265,12 @@ def _denies(
             _words(scope[1]).stems, old.stems
         ):
             continue  # It holds no more in one place: "tabs instead of spaces in Makefiles".
-        if what.given & old.given and (shared or opens or told):
-            return True
+        if what.given & old.given:
+            said = _unopened(sentence)
+            mine, about = _words(_subject(said)).stems, _words(said).stems - what.stems
+            # Without a word of the thing, "no, it is 8790, not 8765" is about whatever had it.
+            if _shared(mine or about, old.stems) or (not about and (opens or told)):
+                return True
         if what.given:
             continue  # It names the value: the unit alone, "volts", is that of many things.
         means = _shared(what.stems, old.stems)
@@ -264,24 +295,32 @@ def _denied(sentence: str) -> _Words:
 
 
 def _of_others(sentence: str, earlier: str) -> bool:
-    """Whether what the two speak of differs on both sides: the Lagos and the Osaka cluster."""
+    """Whether the two speak of several things: the Lagos and the Osaka cluster, the port and the
+    admin port."""
     ours, theirs = (_words(_subject(each)).stems for each in (sentence, earlier))
     shared = _shared(ours, theirs)
-    return bool(shared) and len(ours) > len(shared) and len(_shared(theirs, ours)) < len(theirs)
+    return bool(shared) and len(ours) > len(shared)
 
 
 def _first_stem(sentence: str, words: _Words) -> str:
     """The first telling word of a sentence, behind what opens it: usually what it is about."""
-    opening = _OPENS.match(sentence)
-    said = sentence[opening.end() :] if opening else sentence
-    stems = (_stem(found[0].strip(".:'`-/").removesuffix("'s")) for found in _WORD.finditer(said))
+    said = _WORD.finditer(_unopened(sentence))
+    stems = (_stem(found[0].strip(".:'`-/").removesuffix("'s")) for found in said)
     return next((stem for stem in stems if stem in words.stems), "")
 
 
+def _unopened(sentence: str) -> str:
+    """A sentence behind what opens a correction."""
+    opening = _OPENS.match(sentence)
+    return sentence[opening.end() :] if opening else sentence
+
+
 def _subject(sentence: str) -> str:
-    """What stands before the verb that states something."""
-    verb = _STATES.search(sentence)
-    return sentence[: verb.start()] if verb else ""
+    """What stands before the verb that states something; of two, "Ana's" only names whose it is."""
+    found = (verb for each in (_STATES, _CHANGES) for verb in each.finditer(sentence))
+    verbs = sorted(found, key=re.Match.start)
+    owner = len(verbs) > 1 and verbs[0][0].endswith("'s")
+    return sentence[: verbs[owner].start()].rpartition(": ")[2] if verbs else ""
 
 
 def _both_dated(new: _Words, old: _Words) -> bool:
@@ -338,7 +377,8 @@ def _words(sentence: str) -> _Words:
         elif (word not in nothing and len(word) > 2) or found[0].startswith("`"):
             stems.add(_stem(word))
         follows = sentence.startswith(" ", found.end())
-        before = word.removesuffix("s") if follows and _stem(word) in stems else ""
+        known = word in numbered or _stem(word) in stems
+        before = word.removesuffix("s") if follows and known else ""
     kept = {kind: frozenset(found) for kind, found in values.items()}
     return _Words(frozenset(stems), kept, frozenset(labels), frozenset(counted))
 

@@ -30,6 +30,14 @@ def test_what_only_stands_beside_something_is_never_told_to_replace_it() -> None
     assert [pair for pair in PAIRS if found(pair) and not pair["replaces"]] == []
 
 
+def test_of_parallel_facts_the_later_one_replaces_none() -> None:
+    pairs = [line.split("\t") for line in lines("parallel.tsv")]
+    wrong = [earlier for earlier, later in pairs if replaces(later, earlier)]
+    # Two places behind "in" may also be two values: the key is in one file, then in another.
+    assert len(pairs) == 166
+    assert wrong == ["The heating was switched off in the office."]
+
+
 def test_a_fifth_of_what_people_correct_in_passing_is_noticed() -> None:
     assert sum(map(found, (pair for pair in PAIRS if pair["replaces"]))) >= 20
 
@@ -145,6 +153,11 @@ def test_a_correction_that_names_no_thing_replaces_only_the_value_it_denies(
             ("The API port is 8765.", "Please remember that the API port is 8765."),
             "No, the API port is 8790.",
             {0, 1},
+        ),
+        (
+            ("The app listens on 8765.", "The database listens on 8765."),
+            "No, it is 8790, not 8765.",
+            set(),
         ),
     ],
 )
