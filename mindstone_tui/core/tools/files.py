@@ -472,17 +472,18 @@ def _told(
 ) -> base.ToolResult:
     pattern = exact(arguments.pattern)
     output = base.decoded(finished.kept)
-    told = finished.code > 1 and finished.errors  # its 2 alone: something could not be read
-    if finished.ending == "exited" and (told or finished.code not in (0, 1, 2)):
+    partly = finished.ending == "exited" and finished.code == 2 and not finished.errors
+    if finished.ending == "exited" and finished.code not in (0, 1) and not partly:
         said = base.decoded(finished.errors).strip()[:500]
         raise ToolError(f"The search failed: {said}", "Correct the pattern.")
     if finished.ending == "exited" and not output:
-        text = f"Nothing matches {pattern}."
+        text = f"Nothing matches {pattern}{' in what can be read' * partly}."
         return base.ToolResult(text=text, finding=base.finding(text), elapsed=finished.elapsed)
     hits = sum(1 for line in output.split("\n") if line)
     text, full = base.bounded(output, context, size=finished.size)
     why = {"timeout": "time ran out", "flooded": "too many hits", "interrupted": "interrupted"}
     note = f"\n[… stopped: {why[finished.ending]}]" if finished.ending in why else ""
+    note = "\n[… and some files cannot be read]" if partly else note
     return base.ToolResult(
         text=text + note,
         status=finished.ending if finished.ending in ("timeout", "interrupted") else "ok",

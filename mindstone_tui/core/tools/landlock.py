@@ -58,7 +58,8 @@ def apply(rules: dict[str, object]) -> None:
     _checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _checked(_syscall(_RESTRICT_SELF, ruleset, 0))
     os.close(ruleset)
-    drop_capabilities()
+    if rules["writable"]:  # what may only read needs those by which root reads what is others'
+        drop_capabilities()
 
 
 def drop_capabilities() -> None:
