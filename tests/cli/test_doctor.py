@@ -109,7 +109,7 @@ def test_doctor_names_what_others_can_have_us_obey(
     say(transcript_in(home), "question", "answer")
     base = home if name != "blobs/x" else next(home.rglob("transcript.jsonl")).parent
     place = (tmp_path / "elsewhere" if linked else base) / name
-    place.parent.mkdir(parents=True, mode=0o700)
+    place.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
     place.touch(0o600)
     if linked:
         first = name.partition("/")[0]
