@@ -63,7 +63,8 @@ def _other(where: str) -> Iterator[LineStore]:
     if where and folder.is_dir():
         if folder.resolve() in (each.resolve() for each in places().own):
             raise UsageError(f"{folder} is where these sessions are.", "Name another folder.")
-        store = FileStore(paths.Places.resolve({"MINDSTONE_HOME": str(folder)}))
+        home = paths.Places.resolve({"MINDSTONE_HOME": str(folder.resolve())})
+        store = FileStore(home, foreign=True)
         store.name = str(folder)
         yield store
         return

@@ -393,10 +393,12 @@ def _leaves(root: str, relative: str) -> Iterator[tuple[str, str]]:
     with children:
         for child in children:
             inner = f"{relative}/{child.name}" if relative else child.name
-            if child.name.endswith("+"):
-                yield from _leaves(child.path, inner)
-            elif child.is_dir(follow_symlinks=False):
+            if not child.is_dir(follow_symlinks=False):
+                continue
+            if not child.name.endswith("+"):
                 yield inner, child.path
+            elif len(inner) < 2 * LONGEST_NAME:  # no name is longer, as it is written here
+                yield from _leaves(child.path, inner)
 
 
 def _name_or_none(encoded: str) -> str | None:

@@ -30,7 +30,8 @@ from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.core.transcript.reader import rewinds_of
 from mindstone_tui.core.values import picked
 
-Query = Annotated[str, Meta(min_length=1, max_length=2_000)]
+_LONGEST_QUERY: Final = 2_000
+Query = Annotated[str, Meta(min_length=1, max_length=_LONGEST_QUERY)]
 Subject = Annotated[str, Meta(min_length=1, max_length=1_000, description="A path, or some words.")]
 Program = Annotated[
     str, Meta(min_length=1, max_length=200, description="Its name, such as `make`.")
@@ -451,6 +452,8 @@ def _backwards(history: History, seq: int) -> Iterator[Line]:
 def _check_query(query: str) -> None:
     if not query.strip():
         raise UsageError("There is nothing to look for.", "Say what to search for in `query`.")
+    if len(query) > _LONGEST_QUERY:
+        raise UsageError(f"`query` is longer than {_LONGEST_QUERY:,} characters.", "Shorten it.")
 
 
 def _check_kinds(kinds: Collection[str]) -> None:

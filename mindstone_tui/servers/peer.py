@@ -17,6 +17,9 @@ Handler = Callable[[dict[str, Any]], Awaitable[Any]]
 
 LONGEST: Final = 64 << 20
 """Bytes of one message."""
+MOST_OPEN: Final = 1_000
+MOST_HELD: Final = 4 * LONGEST
+"""Requests, and their bytes, that may wait for their answers; until then no further one is read."""
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
@@ -42,12 +45,16 @@ class Peer(msgspec.Struct, eq=False):
     _asked: dict[int, asyncio.Future[Any]] = {}
     _next: int = 1
     _tasks: set[asyncio.Task[None]] = set()
+    _held: int = 0
+    """Bytes of what is not answered yet."""
 
     async def listen(self) -> None:
         """Answer until the other side closes its end; what it still waits for is dropped."""
         try:
             while line := await self._line():
                 self._take(line)
+                while len(self._tasks) >= MOST_OPEN or self._held > MOST_HELD:
+                    await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             gone = PeerGone("The other program went away.")
             for waiting in self._asked.values():
@@ -96,19 +103,24 @@ class Peer(msgspec.Struct, eq=False):
         try:
             message = bounded_json.read_as(line, object)
         except msgspec.DecodeError:
-            self._begin(self._fail(None, PARSE_ERROR, "This is not JSON."))
+            self._begin(self._fail(None, PARSE_ERROR, "This is not JSON."), 0)
             return
         if not isinstance(message, dict):
-            self._begin(self._fail(None, INVALID_REQUEST, "A message is an object."))
+            self._begin(self._fail(None, INVALID_REQUEST, "A message is an object."), 0)
         elif "method" in message:
-            self._begin(self._serve(message))
+            self._begin(self._serve(message), len(line))
         else:
             self._hear(message)
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Any, size: int) -> None:
         task: asyncio.Task[None] = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._held += size
+        task.add_done_callback(lambda done: self._ended(done, size))
+
+    def _ended(self, task: asyncio.Task[None], size: int) -> None:
+        self._tasks.discard(task)
+        self._held -= size
 
     def _hear(self, message: dict[str, Any]) -> None:
         number = message.get("id")

@@ -81,12 +81,9 @@ def test_doctor_looks_at_every_file_of_ours_before_it_calls_them_private(home: P
     (home / "state").mkdir(0o700)
     (home / "state" / "some.lock").touch(0o600)
     (home / "themes").mkdir(0o755)
-    around = CheckEnvironment(
-        Places.resolve({"MINDSTONE_HOME": str(home)}), {}, Settings(), DEFAULT_SESSION
-    )
 
     def told() -> Check:
-        return next(check for check in checks_of_home(around) if check.id == "permissions")
+        return permissions_of(home)
 
     assert told().outcome == "pass", told()
     for path in (home, *home.rglob("*")):
@@ -95,6 +92,33 @@ def test_doctor_looks_at_every_file_of_ours_before_it_calls_them_private(home: P
         expected = "pass" if path.name == "themes" else "warn"
         assert (told().outcome, str(path) in told().remedy) == (expected, expected == "warn"), path
         path.chmod(mode)
+
+
+def permissions_of(home: Path) -> Check:
+    around = CheckEnvironment(
+        Places.resolve({"MINDSTONE_HOME": str(home)}), {}, Settings(), DEFAULT_SESSION
+    )
+    return next(check for check in checks_of_home(around) if check.id == "permissions")
+
+
+@pytest.mark.parametrize("name", ["hooks.json", "commands/a.md", "skills/b/SKILL.md", "blobs/x"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_doctor_names_what_others_can_have_us_obey(
+    home: Path, tmp_path: Path, name: str, linked: bool
+) -> None:
+    say(transcript_in(home), "question", "answer")
+    base = home if name != "blobs/x" else next(home.rglob("transcript.jsonl")).parent
+    place = (tmp_path / "elsewhere" if linked else base) / name
+    place.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
+    place.touch(0o600)
+    if linked:
+        first = name.partition("/")[0]
+        (base / first).symlink_to(tmp_path / "elsewhere" / first)
+    assert permissions_of(home).outcome == "pass"
+    for path in (place,) if place.parent == home else (place.parent,):
+        path.chmod(path.stat().st_mode | 0o002)
+        told = permissions_of(home)
+        assert (told.outcome, path.name in told.remedy) == ("warn", True)
 
 
 def test_a_home_that_is_a_file_is_said_in_words(

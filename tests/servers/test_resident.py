@@ -21,6 +21,7 @@ from uvicorn.server import ServerState
 
 from mindstone_tui import api
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.servers.peer import Peer, PeerError
 from mindstone_tui.servers.resident import (
     Listening,
     Resident,
@@ -192,6 +193,42 @@ async def test_history_can_be_asked_over_the_socket(home: Path, tmp_path: Path) 
         found = await ask(served.told, "recall", {"query": "hello", "limit": 3}, PATIENCE)
         assert found["hits"][0]["hash"]
         assert (await ask(served.told, "search", {"query": "8443"}, PATIENCE))["hits"]
+
+
+async def test_a_query_of_megabytes_is_refused(home: Path, tmp_path: Path) -> None:
+    async with residing(home, tmp_path) as served:
+        with pytest.raises(PeerError, match="longer than 2,000 characters"):
+            await ask(served.told, "search", {"query": "a " * 1_000_000})
+
+
+async def test_of_one_client_only_so_much_waits_unanswered() -> None:
+    ours, theirs = socket.socketpair()
+    begun, may_end = 0, asyncio.Event()
+
+    async def slow(params: dict[str, Any]) -> bool:
+        nonlocal begun
+        begun += 1
+        return await may_end.wait()
+
+    reader, writer = await asyncio.open_connection(sock=ours)
+    peer = Peer(reader, writer, {"slow": slow}, report_bug=lambda error: None)
+    hearing = asyncio.create_task(peer.listen())
+    client, asking = await asyncio.open_connection(sock=theirs)
+    for _ in range(2_000):
+        asking.write(b'{"jsonrpc":"2.0","id":1,"method":"slow"}\n')
+    seen = -1
+    while begun > seen or begun < 1_000:
+        seen = begun
+        for _ in range(50):
+            await asyncio.sleep(0)
+    assert begun == 1_000
+    may_end.set()
+    async with asyncio.timeout(PATIENCE):
+        for _ in range(2_000):
+            assert b"true" in await client.readline()
+    asking.close()
+    await hearing
+    writer.close()
 
 
 def test_a_token_that_others_could_read_is_replaced(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from mindstone_tui.core.transcript.rescue import waiting
 _SPACE_TO_WORK: Final = 100 << 20
 _SPACE_TO_FEEL_WELL: Final = 1 << 30
 _MOST_LOOKED_AT: Final = 200_000
+_MOST_OF_A_PERSON: Final = 2_000
 _MOST_NAMED: Final = 20
 _REMOTE: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "sshfs", "fuse.sshfs", "ncpfs", "davfs"}
@@ -86,7 +87,11 @@ def _permissions(around: doctor.CheckEnvironment) -> doctor.Check:
     open_to_others: list[Path] = []
     for path, mode in islice(_ours(around.places), _MOST_LOOKED_AT):
         seen += 1
-        if mode & 0o077 and len(open_to_others) <= _MOST_NAMED:
+        if mode is None:
+            if commands := disk.open_to_changes(path):
+                what = f"Others can change {path}, or what it leads to, and it is used here."
+                return doctor.warned("permissions", what, f"Run: {'; '.join(commands)}")
+        elif mode & 0o077 and len(open_to_others) <= _MOST_NAMED:
             open_to_others.append(path)
     if not open_to_others:
         more = ", and more were not looked at" if seen == _MOST_LOOKED_AT else ""
@@ -99,9 +104,16 @@ def _permissions(around: doctor.CheckEnvironment) -> doctor.Check:
     )
 
 
-def _ours(places: Places) -> Iterator[tuple[Path, int]]:
-    """Every file and folder that we made, with its permissions; not what a person put there."""
+def _ours(places: Places) -> Iterator[tuple[Path, int | None]]:
+    """Every file and folder that we made, with its permissions.
+
+    What a person put there, and a link, has none that are ours to say.
+    """
     theirs = {places.themes, places.profiles, places.commands, places.skills, places.hooks}
+    for top in filter(os.path.lexists, theirs):
+        walked = os.walk(top, followlinks=True)
+        inside = (Path(one, name) for one, two, three in walked for name in (*two, *three))
+        yield from ((path, None) for path in (top, *islice(inside, _MOST_OF_A_PERSON)))
     todo = list(dict.fromkeys((places.data, places.state)))
     for path in (places.config, places.config_file, places.keys, *todo):
         with contextlib.suppress(OSError):
@@ -110,7 +122,10 @@ def _ours(places: Places) -> Iterator[tuple[Path, int]]:
         with contextlib.suppress(OSError), os.scandir(todo.pop()) as entries:
             for entry in entries:
                 path = Path(entry.path)
-                if entry.is_symlink() or path in theirs:
+                if path in theirs:
+                    continue
+                if entry.is_symlink():
+                    yield path, None
                     continue
                 with contextlib.suppress(OSError):
                     yield path, entry.stat(follow_symlinks=False).st_mode

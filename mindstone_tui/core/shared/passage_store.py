@@ -7,7 +7,7 @@ machine that asked, which ranks it as it ranks its own.
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -55,7 +55,7 @@ class KeptMeaning(msgspec.Struct, frozen=True):
     """Evenly distributed bytes: the first few in order are a sample."""
 
 
-class FoundPassage(msgspec.Struct, frozen=True):
+class FoundPassage(msgspec.Struct, array_like=True, frozen=True):
     """A passage as it came back."""
 
     session: int
@@ -113,16 +113,18 @@ class PassageStore:
         if not self.has_meaning:
             return False
         rows = self._ask(
+            tuple[tuple[bool]],
             "select exists (select from mindstone.meaning where owner = %s and model = %s)",
             *(self._owner, model),
         )
-        return bool(rows[0][0])
+        return rows[0][0]
 
     # What goes in
 
     def marks(self) -> dict[SessionKey, SearchMark]:
         """How far search has come, by session."""
         rows = self._ask(
+            list[tuple[str, int, int]],
             "select s.key, d.seq, d.chunking from mindstone.searched d "
             "join mindstone.session s on s.id = d.session where d.owner = %s",
             self._owner,
@@ -131,18 +133,20 @@ class PassageStore:
 
     def mark(self, key: SessionKey) -> SearchMark:
         """How far search has come in one session."""
-        rows = self._ask("select seq, chunking from mindstone.searched where session = %s", of=key)
+        where = "select seq, chunking from mindstone.searched where session = %s"
+        rows = self._ask(list[tuple[int, int]], where, of=key)
         return SearchMark(*rows[0]) if rows else SearchMark()
 
     def start_over(self, key: SessionKey, chunking: int) -> None:
         """Forget passages that were cut in an older way."""
-        self._ask("select mindstone.search_anew(%s, %s)", chunking, of=key)
+        self._ask(Any, "select mindstone.search_anew(%s, %s)", chunking, of=key)
 
     def add(
         self, key: SessionKey, after: SearchMark, through: Head, passages: Sequence[KeptPassage]
     ) -> bool:
         """Keep the passages up to a line; False when another machine was quicker."""
         rows = self._ask(
+            tuple[tuple[bool]],
             "select mindstone.add_passages(%s, %s, %s, %s, %s, %s::bigint[], %s::float8[], "
             "%s::text[], %s::int[], %s::boolean[], %s::int[], %s::text[], %b::bytea[])",
             *(after.chunking, after.seq, through.seq, through.hash),
@@ -156,17 +160,17 @@ class PassageStore:
             [each.body for each in passages],
             of=key,
         )
-        return bool(rows[0][0])
+        return rows[0][0]
 
     def without_meaning(self, key: SessionKey, model: str, most: int) -> list[tuple[int, bytes]]:
         """Passages that have no vector of this model: place and body."""
-        return self._ask(
-            "select place, body from mindstone.without_meaning(%s, %s, %s)", model, most, of=key
-        )
+        asked = "select place, body from mindstone.without_meaning(%s, %s, %s)"
+        return self._ask(list[tuple[int, bytes]], asked, model, most, of=key)
 
     def keep_meaning(self, key: SessionKey, model: str, made: Sequence[KeptMeaning]) -> None:
         """Keep vectors of passages that are there."""
         self._ask(
+            Any,
             "select mindstone.keep_meaning(%s, %s, %s::int[], %s::text[], %b::bytea[], "
             "%b::bytea[])",
             model,
@@ -182,15 +186,17 @@ class PassageStore:
     def size(self) -> int:
         """How many passages there are to find."""
         rows = self._ask(
-            "select coalesce(sum(passages), 0) from mindstone.searched where owner = %s",
+            tuple[tuple[int]],
+            "select coalesce(sum(passages), 0)::bigint from mindstone.searched where owner = %s",
             self._owner,
         )
-        return int(rows[0][0])
+        return rows[0][0]
 
     def counts(self, stems: Sequence[str], most: int) -> dict[str, int]:
         """In how many passages each stem stands; counting ends at `most`."""
         return dict(
             self._ask(
+                list[tuple[str, int]],
                 "select stem, passages from mindstone.count_stems(%s, %s, %s)",
                 *(self._owner, _kept_stems(stems), most),
             )
@@ -201,6 +207,7 @@ class PassageStore:
         if not (stems := _kept_stems(rarity)):
             return []
         return self._ask(
+            list[Place],
             "select session, place from mindstone.find_by_words(%s, %s, %s::float8[], %s::text[], "
             "%s, %s, %s::text[], %s)",
             *(self._owner, stems, [rarity[stem] for stem in stems]),
@@ -213,6 +220,7 @@ class PassageStore:
     ) -> list[Place]:
         """The nearest passages, best first."""
         return self._ask(
+            list[Place],
             "select session, place from mindstone.find_by_meaning(%s, %s, %s, %s, %s::text[], "
             "%s, %s, %s::text[], %s)",
             *(self._owner, model, len(asked), _as_text(asked)),
@@ -222,18 +230,19 @@ class PassageStore:
 
     def read(self, places: Collection[Place]) -> list[FoundPassage]:
         """Passages by their places; a place where none is has none."""
-        rows = self._ask(
+        return self._ask(
+            list[FoundPassage],
             "select session, place, key, sitting, passages, body from "
             "mindstone.read_passages(%s, %s::bigint[], %s::int[])",
             *(self._owner, *_apart(places)),
         )
-        return [FoundPassage(*row) for row in rows]
 
     def read_meaning(
         self, model: str, asked: Sequence[float], places: Collection[Place]
     ) -> dict[Place, tuple[float, bytes]]:
         """Cosine and tokens of those that have a vector of this model."""
         rows = self._ask(
+            list[tuple[int, int, float, bytes]],
             "select session, place, cosine, tokens from "
             "mindstone.read_meaning(%s, %s, %s, %s::bigint[], %s::int[])",
             *(self._owner, model, _as_text(asked), *_apart(places)),
@@ -243,6 +252,7 @@ class PassageStore:
     def sample(self, model: str, asked: Sequence[float], most: int) -> list[tuple[float, bytes]]:
         """Cosines and tokens of some passages, evenly spread: what is usual here."""
         return self._ask(
+            list[tuple[float, bytes]],
             "select cosine, tokens from mindstone.sample_meaning(%s, %s, %s, %s)",
             *(self._owner, model, _as_text(asked), most),
         )
@@ -250,6 +260,7 @@ class PassageStore:
     def lines(self, key: SessionKey, seqs: Collection[int]) -> dict[int, bytes]:
         """Lines of a history, as they are kept."""
         rows = self._ask(
+            list[tuple[int, bytes]],
             "select seq, line from mindstone.entry where session = %s and seq = any(%s)",
             sorted(seqs),
             of=key,
@@ -259,6 +270,7 @@ class PassageStore:
     def rewinds(self, key: SessionKey) -> Rewinds:
         """What of a history was taken back."""
         rows = self._ask(
+            list[tuple[bytes]],
             "select line from mindstone.entry where session = %s and ("
             'position(\'"kind":"rewound"\'::bytea in line) > 0 '
             'or position(\'"kind":"restored"\'::bytea in line) > 0)',

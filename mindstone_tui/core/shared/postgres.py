@@ -14,8 +14,11 @@ import importlib.util
 import os
 import select
 import socket
+import sys
 import threading
+import time
 from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -35,6 +38,10 @@ from mindstone_tui.core.transcript.reader import Head
 _CHECKED_EVERY: Final = 0.1
 
 
+def _is_here(host: str) -> bool:
+    return host.startswith("/") or host in ("", "localhost", "127.0.0.1", "::1")
+
+
 class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
     """Gives up on an answer after `patience` seconds, and is then of no further use."""
 
@@ -42,9 +49,12 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
 
     @classmethod
     def reach(cls, url: str, timeout: float) -> PatientConnection:
-        """Connect within so many seconds."""
+        """Connect within so many seconds; to another machine in clear only if that is said."""
+        parts = urlsplit(url)
+        said = _is_here(parts.hostname or "") or "sslmode" in parts.query
         connection = cls.connect(
             url,
+            sslmode=None if said else os.environ.get("PGSSLMODE", "require"),
             autocommit=True,
             connect_timeout=max(2, round(timeout)),
             application_name="mindstone",
@@ -128,6 +138,8 @@ SCHEMES: Final = ("postgresql://", "postgres://")
 INSTALL: Final = "pip install 'mindstone-tui[shared]'"
 _PAGE: Final = 200
 """Lines that are asked for at once; each may have a megabyte."""
+_LARGEST: Final = 256 << 20
+"""Bytes of the rows of one answer, but for the last."""
 _GATHERS: Final = 0.1
 """Seconds in which news are gathered before listeners are told."""
 _SESSION: Final = """\
@@ -200,16 +212,17 @@ class PostgresStore:
 
     def sessions(self) -> list[StoredSession]:
         """Every session of this owner that has a line."""
-        return [_stored(it) for it in self._owned(f"{_SESSION} and head_seq >= 0 order by key")]
+        return self._owned(f"{_SESSION} and head_seq >= 0 order by key")
 
     def find(self, key: SessionKey) -> StoredSession | None:
         """One of them; one without a line counts as none."""
-        rows = self._owned(f"{_SESSION} and head_seq >= 0 and key = %s", str(key))
-        return _stored(rows[0]) if rows else None
+        found = self._owned(f"{_SESSION} and head_seq >= 0 and key = %s", str(key))
+        return found[0] if found else None
 
-    def _owned(self, statement: str, *parameters: object) -> list[Any]:
+    def _owned(self, statement: str, *parameters: object) -> list[StoredSession]:
         with self.talk():  # which knows the owner once it has a connection
-            return self.ask(statement, self._owner, *parameters)
+            rows = self.ask(list[_Row], statement, self._owner, *parameters)
+        return [_stored(*row) for row in rows]
 
     def append(
         self, key: SessionKey, lines: Sequence[bytes], after: Head, grant: Grant | None = None
@@ -229,6 +242,7 @@ class PostgresStore:
         """Page by page, so that no long history is held in memory."""
         while last is None or first <= last:
             rows = self.ask(
+                list[tuple[bytes]],
                 "select line from mindstone.entry where session = %s and seq >= %s and "
                 "seq <= %s order by seq limit %s",
                 *(first, 2**62 if last is None else last, _PAGE),
@@ -260,21 +274,25 @@ class PostgresStore:
 
     def take(self, key: SessionKey, holder: str, seconds: float) -> Grant | None:
         """Raise the epoch if nobody has a lease that still runs."""
-        ((epoch,),) = self.ask("select mindstone.take_lease(%s, %s, %s)", holder, seconds, of=key)
+        taken = "select mindstone.take_lease(%s, %s, %s)"
+        ((epoch,),) = self.ask(tuple[tuple[int | None]], taken, holder, seconds, of=key)
         return None if epoch is None else Grant(holder=holder, epoch=epoch, seconds=seconds)
 
     def renew(self, key: SessionKey, grant: Grant) -> bool:
         """Move its end on."""
         held = (grant.holder, grant.epoch, grant.seconds)
-        return bool(self.ask("select mindstone.renew_lease(%s, %s, %s, %s)", *held, of=key)[0][0])
+        renewed = "select mindstone.renew_lease(%s, %s, %s, %s)"
+        return self.ask(tuple[tuple[bool]], renewed, *held, of=key)[0][0]
 
     def give_back(self, key: SessionKey, grant: Grant) -> None:
         """End it."""
-        self.ask("select mindstone.return_lease(%s, %s, %s)", grant.holder, grant.epoch, of=key)
+        returned = "select mindstone.return_lease(%s, %s, %s)"
+        self.ask(Any, returned, grant.holder, grant.epoch, of=key)
 
     def missing_blobs(self, key: SessionKey, digests: Collection[str]) -> set[str]:
         """Those that are not among the session's."""
         kept = self.ask(
+            list[tuple[bytes]],
             "select sha256 from mindstone.blob where session = %s and sha256 = any(%b)",
             [bytes.fromhex(each) for each in digests],
             of=key,
@@ -283,17 +301,18 @@ class PostgresStore:
 
     def keep_blob(self, key: SessionKey, data: bytes) -> str:
         """Send it; the server makes the hash itself."""
-        self.ask("select mindstone.keep_blob(%s, %b)", data, of=key)
+        self.ask(Any, "select mindstone.keep_blob(%s, %b)", data, of=key)
         return hashlib.sha256(data).hexdigest()
 
     def blob(self, key: SessionKey, digest: str) -> bytes:
         """Fetch it, and look whether it is what was kept."""
         rows = self.ask(
+            list[tuple[bytes]],
             "select data from mindstone.blob where session = %s and sha256 = %b",
             bytes.fromhex(digest),
             of=key,
         )
-        data: bytes = rows[0][0] if rows else b""
+        data = rows[0][0] if rows else b""
         if hashlib.sha256(data).hexdigest() != digest:
             raise errors.PlaceError(
                 f"The blob {digest[:12]}… is not on the history server.",
@@ -308,8 +327,7 @@ class PostgresStore:
             used = connection.pgconn.ssl_in_use
             host = connection.info.host
         version = str(row[0]).split(" ")[0] if row else "?"
-        local = host.startswith("/") or host in ("", "localhost", "127.0.0.1", "::1")
-        return ServerFacts(version=version, encrypted=used, local=local)
+        return ServerFacts(version=version, encrypted=used, local=_is_here(host))
 
     def another(self) -> PostgresStore:
         """A connection of its own to the same sessions."""
@@ -376,13 +394,28 @@ class PostgresStore:
         return self._ids[key]
 
     def ask(
-        self, statement: str, *parameters: object, of: SessionKey | None = None, make: bool = True
-    ) -> list[Any]:
-        """The rows of one statement; its first parameter is the number of the session, if named."""
+        self,
+        kind: type[T],
+        statement: str,
+        *parameters: object,
+        of: SessionKey | None = None,
+        make: bool = True,
+    ) -> T:
+        """The rows of one statement; its first parameter is the number of the session, if named.
+
+        Rows that never end are as good as none.
+        """
         with self.talk() as connection:
             number = () if of is None else (self.number(connection, of, make=make),)
-            cursor = connection.cursor(binary=True)
-            return cursor.execute(statement, (*number, *parameters)).fetchall()
+            until, room = time.monotonic() + self.timeout, _LARGEST
+            rows: list[Any] = []
+            for row in connection.cursor(binary=True).stream(statement, (*number, *parameters)):
+                if room < 0 or time.monotonic() > until:
+                    connection.pgconn.finish()  # or it would be waited for its last row
+                    raise psycopg.OperationalError("no answer in time")
+                room -= sum(map(sys.getsizeof, row))
+                rows.append(row)
+            return msgspec.convert(rows, kind)
 
     @contextlib.contextmanager
     def talk(self, patience: float = 0.0) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
@@ -409,6 +442,12 @@ class PostgresStore:
                 raise ours from None
             except errors.MindstoneError:
                 raise
+            except (ValueError, TypeError, LookupError):
+                self._drop()
+                raise errors.HistoryAway(
+                    f"The history server {self.name} answers with something that is no answer.",
+                    "What is kept here can still be read.",
+                ) from None
             except BaseException:
                 # Whatever was under way is not finished: nobody may go on with this connection.
                 self._drop()
@@ -422,8 +461,12 @@ class PostgresStore:
         return self._team or me
 
 
-def _stored(row: tuple[Any, ...]) -> StoredSession:
-    key, seq, hash_, size, updated, holder = row
+_Row = tuple[str, int, str, int, datetime, str | None]
+
+
+def _stored(
+    key: str, seq: int, hash_: str, size: int, updated: datetime, holder: str | None
+) -> StoredSession:
     return StoredSession(
         key=SessionKey.parse(key),
         head=Head(seq, hash_),

@@ -419,7 +419,7 @@ async def _grep(arguments: GrepArguments, context: base.ToolContext) -> base.Too
     place = context.workspace.locate(arguments.path)
     with context.workspace.reading(arguments.path):  # refuses what may not be read
         finished = await shell.run(
-            sandbox.unconfined(_command(arguments, place.path, context)),
+            sandbox.reading_only(_command(arguments, place.path, context), context.workspace),
             cwd=place.path if place.path.is_dir() else place.path.parent,
             environ=shell.clean_environment(context.environ),
             bounds=shell.Bounds(
@@ -429,6 +429,7 @@ async def _grep(arguments: GrepArguments, context: base.ToolContext) -> base.Too
                 output=context.limits.kept,
             ),
             stop=context.stop,
+            given=b"",
         )
     return _told(arguments, finished, context, str(place.path))
 
@@ -446,6 +447,7 @@ def _command(arguments: GrepArguments, path: Path, context: base.ToolContext) ->
     return (
         ripgrep,
         *("--no-config", "--line-number", "--with-filename", "--no-heading", "--color=never"),
+        "--no-messages",
         *("--max-columns=400", "--max-columns-preview", "--sort=path", "--max-filesize=16M"),
         *("--context", str(arguments.context)),
         *(("--ignore-case",) if arguments.ignore_case else ()),
@@ -470,15 +472,18 @@ def _told(
 ) -> base.ToolResult:
     pattern = exact(arguments.pattern)
     output = base.decoded(finished.kept)
-    if finished.ending == "exited" and finished.code not in (0, 1):
-        raise ToolError(f"The search failed: {output.strip()[:500]}", "Correct the pattern.")
-    if finished.ending == "exited" and finished.code == 1:
-        text = f"Nothing matches {pattern}."
+    partly = finished.ending == "exited" and finished.code == 2 and not finished.errors
+    if finished.ending == "exited" and finished.code not in (0, 1) and not partly:
+        said = base.decoded(finished.errors).strip()[:500]
+        raise ToolError(f"The search failed: {said}", "Correct the pattern.")
+    if finished.ending == "exited" and not output:
+        text = f"Nothing matches {pattern}{' in what can be read' * partly}."
         return base.ToolResult(text=text, finding=base.finding(text), elapsed=finished.elapsed)
     hits = sum(1 for line in output.split("\n") if line)
     text, full = base.bounded(output, context, size=finished.size)
     why = {"timeout": "time ran out", "flooded": "too many hits", "interrupted": "interrupted"}
     note = f"\n[… stopped: {why[finished.ending]}]" if finished.ending in why else ""
+    note = "\n[… and some files cannot be read]" if partly else note
     return base.ToolResult(
         text=text + note,
         status=finished.ending if finished.ending in ("timeout", "interrupted") else "ok",

@@ -14,6 +14,7 @@ import struct
 import sys
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_OPENAT2, _NO_LINKS = 437, 4
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_BLOCK, _TRUNCATE, _IOCTL = 1 << 6, 1 << 11, 1 << 14, 1 << 15
 _LOOK = _EXECUTE | _READ_FILE | _READ_DIR
@@ -53,12 +54,13 @@ def apply(rules: dict[str, object]) -> None:
         paths = rules[name]
         assert isinstance(paths, list)
         for path in paths:
-            _grant(ruleset, str(path), rights)
+            _grant(ruleset, str(path), rights, _NO_LINKS if name == "writable" else 0)
     libc = ctypes.CDLL(None, use_errno=True)
     _checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _checked(_syscall(_RESTRICT_SELF, ruleset, 0))
     os.close(ruleset)
-    drop_capabilities()
+    if rules["writable"]:  # what may only read needs those by which root reads what is others'
+        drop_capabilities()
 
 
 def drop_capabilities() -> None:
@@ -70,11 +72,13 @@ def drop_capabilities() -> None:
     _checked(libc.capset(struct.pack("Ii", _CAPABILITIES_3, 0), bytes(24)))
 
 
-def _grant(ruleset: int, path: str, rights: int) -> None:
-    """Allow these rights on a path and below it; a path that is gone grants nothing."""
-    try:
-        fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
+def _grant(ruleset: int, path: str, rights: int, resolve: int) -> None:
+    """Allow these rights on a path and below it; a path that is gone grants nothing.
+
+    Nor does one that leads through a link since it was looked at, if it is to be written.
+    """
+    how = struct.pack("QQQ", os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, 0, resolve)
+    if (fd := _syscall(_OPENAT2, -100, os.fsencode(path), how, len(how))) < 0:
         return
     try:
         mode = os.fstat(fd).st_mode

@@ -17,7 +17,7 @@ def main(asked: dict[str, Any]) -> int:
     try:
         pattern = re.compile(asked["pattern"], re.IGNORECASE if asked["ignore_case"] else 0)
     except re.error as error:
-        print(f"{error}")
+        print(error, file=sys.stderr)
         return 2
     found = False
     for path in _files(asked["target"], asked["glob"], set(asked["left_out"])):

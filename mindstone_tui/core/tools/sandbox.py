@@ -223,6 +223,25 @@ def unconfined(command: tuple[str, ...]) -> Confined:
     return Confined(command=command)
 
 
+def reading_only(command: tuple[str, ...], workspace: Workspace) -> Confined:
+    """A program of the system that looks through the workspace for us, and reads nothing else.
+
+    Where there is Landlock, a link that is swapped under it leads nowhere.
+    """
+    if not landlock.usable():
+        return unconfined(command)
+    ours = (*SYSTEM, "/etc/ld.so.cache", sys.prefix, sys.base_prefix, Path(__file__).parent)
+    shown = [each for root in workspace.roots for each in _around(root, workspace.protected)]
+    rules: dict[str, object] = {
+        "readable": [str(each) for each in (*ours, Path(command[0]).resolve(), *shown)],
+        "listed": [str(root) for root in workspace.roots],
+        "writable": [],
+        "devices": [],
+        "network": False,
+    }
+    return Confined(command=command, landlock=rules)
+
+
 def why_refused(text: str) -> str:
     """What to say beside a failure that reads like a refusal of the sandbox; else nothing.
 

@@ -7,9 +7,9 @@ parent dies, it stops all that is left, then kills it, until nothing answers.
     python -I -S supervisor.py HOLD COMMAND [ARGUMENT…]
 
 HOLD is JSON: `group`, a control group to enter first; `landlock`, what `landlock.py` and
-`seccomp.py` beside this file apply to the command, whose questions `metadata.py` answers; `filter`,
-the number under which bubblewrap finds the filter, and `local`, whether that leaves Unix sockets.
-Each may be null.
+`seccomp.py` beside this file apply to the command, whose questions `metadata.py` answers (without
+anything that it may write, Landlock alone); `filter`, the number under which bubblewrap finds the
+filter, and `local`, whether that leaves Unix sockets. Each may be null.
 """
 
 import contextlib
@@ -33,9 +33,8 @@ def main(arguments: list[str]) -> int:
     _enter(hold["group"])
     _adopt_orphans()
     told = _Told()
-    answers = (
-        _beside("metadata").Answers(hold["landlock"]["writable"]) if hold["landlock"] else None
-    )
+    writable = (hold["landlock"] or {}).get("writable")
+    answers = _beside("metadata").Answers(writable) if writable else None
     if (child := os.fork()) == 0:
         _become(arguments[1:], hold, answers)
     if answers:
@@ -84,9 +83,10 @@ def _become(command: list[str], hold: dict[str, Any], answers: Any) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         if hold["landlock"] is not None:
-            landlock, seccomp = _beside("landlock"), _beside("seccomp")
-            landlock.apply(hold["landlock"])
-            answers.hear(seccomp.apply(sockets=bool(hold["landlock"]["network"])))
+            _beside("landlock").apply(hold["landlock"])
+        if answers:
+            sockets = bool(hold["landlock"]["network"])
+            answers.hear(_beside("seccomp").apply(sockets=sockets))
         if hold["filter"] is not None:
             _beside("seccomp").offer(hold["filter"], local=hold["local"])
         os.execvp(command[0], command)

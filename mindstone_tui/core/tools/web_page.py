@@ -22,6 +22,7 @@ import msgspec
 from mindstone_tui import __version__
 
 AGENT: Final = "mindstone"
+_PIECE: Final = 1 << 16
 _HIDDEN: Final = frozenset({"script", "style", "noscript", "template", "svg", "head"})
 _BREAKING: Final = frozenset(
     {
@@ -71,7 +72,9 @@ def read_page(url: str, reached: socket.socket, *, most: int, until: float) -> P
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("GET", target, headers=_HEADERS)
         answer = connection.getresponse()
-        body = answer.read(most + 1)
+        body = bytearray()
+        while len(body) <= most and (piece := answer.read(min(_PIECE, most + 1 - len(body)))):
+            body += piece  # a body may come in millions of pieces, and each costs a hundred bytes
         if time.monotonic() >= until:
             raise TimeoutError
         return Page(
@@ -79,7 +82,7 @@ def read_page(url: str, reached: socket.socket, *, most: int, until: float) -> P
             status=answer.status,
             media_type=answer.headers.get_content_type() if answer.headers else "",
             charset=answer.headers.get_content_charset() or "",
-            body=body[:most],
+            body=bytes(body[:most]),
             cut=len(body) > most,
             location=(answer.getheader("location") or "") if answer.status // 100 == 3 else "",
         )

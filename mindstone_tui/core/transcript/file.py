@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -65,7 +66,7 @@ def find_end(read: reader.Read, size: int, name: object) -> End:
     """Look back from the end to the newest line that counts; raises `DamagedTranscript`."""
     end = size
     rotten: list[reader.Piece] = []
-    pieces = reader.backwards(read, size, _CHUNK)
+    pieces = islice(reader.backwards(read, size, _CHUNK), reader.MOST_STRAY)
     for piece in pieces:
         begin, stop, raw, whole = piece
         if (line := _readable(raw, begin)) is not None and hash_matches(raw, line.hash):

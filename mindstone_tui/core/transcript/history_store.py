@@ -19,7 +19,14 @@ from mindstone_tui.core import disk
 from mindstone_tui.core.disk import REAL, Disk, ensure_folder, keep_blob, place_error, read_blob
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE, hash_matches
-from mindstone_tui.core.errors import DamagedTranscript, LeaseLost, Overtaken, UsageError
+from mindstone_tui.core.errors import (
+    DamagedTranscript,
+    LeaseLost,
+    MindstoneError,
+    Overtaken,
+    PlaceError,
+    UsageError,
+)
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.transcript.encode import timestamp
 from mindstone_tui.core.transcript.file import Tail, TranscriptFile
@@ -245,6 +252,8 @@ def differ(key: SessionKey, one: str, other: str) -> UsageError:
 
 
 _LOOK_AGAIN: Final = 0.02
+_MOST_HOLLOW: Final = 1 << 30
+"""Bytes of a file that take no room, but time: a stick of 8 GB can hold a transcript of 200."""
 
 
 class FileStore:
@@ -252,23 +261,45 @@ class FileStore:
 
     name = "This machine"
 
-    def __init__(self, home: Places, disk: Disk = REAL) -> None:
+    def __init__(self, home: Places, disk: Disk = REAL, *, foreign: bool = False) -> None:
         self._home = home
+        self._foreign = foreign
+        """Others may have written it: a stick, say. Nothing of it may lead elsewhere by a link."""
         self._disk = disk
         self._leases: dict[tuple[SessionKey, str], int] = {}
         """Descriptors that hold the kernel's lock for a turn."""
 
     def sessions(self) -> list[StoredSession]:
-        """Every session that has a transcript."""
+        """Every session that has a transcript, also where that cannot be read."""
         keys = sorted(places.key for places in self._home.sessions())
-        return [found for key in keys if (found := self.find(key)) is not None]
+        return [found for key in keys if (found := self._find(key)) is not None]
+
+    def _session(self, key: SessionKey) -> SessionPlaces:
+        places = self._home.session(key)
+        if self._foreign and os.path.realpath(places.blobs) != str(places.blobs):
+            what = f"On the way to {places.blobs} is a link."
+            raise PlaceError(what, "Put the folder itself there.")
+        return places
+
+    def _history(self, places: SessionPlaces) -> History:
+        history = History(places)
+        status = os.fstat(history.fileno())
+        if status.st_size - status.st_blocks * 512 > _MOST_HOLLOW:
+            what = f"{places.transcript} is hollow: most of it was never written."
+            raise DamagedTranscript(what, "Restore it from a backup.")
+        return history
+
+    def _find(self, key: SessionKey) -> StoredSession | None:
+        with contextlib.suppress(MindstoneError):
+            return self.find(key)
+        return StoredSession(key=key, head=Head(-1, ""), size=0)  # who opens it hears why
 
     def find(self, key: SessionKey) -> StoredSession | None:
         """One of them; a file without a readable line counts as none."""
-        places = self._home.session(key)
+        places = self._session(key)
         if not os.path.lexists(places.transcript):
             return None
-        with History(places) as history:
+        with self._history(places) as history:
             status = os.fstat(history.fileno())
             head = history.head
         if head.seq < 0:
@@ -282,7 +313,7 @@ class FileStore:
         """Write lines behind `after`, after a look at whether they are what must follow."""
         if grant is not None and (key, grant.holder) not in self._leases:
             raise LeaseLost(f"NOT SAVED: another program took over {key}.")
-        places = self._home.session(key)
+        places = self._session(key)
         ensure_folder(places.folder, self._disk)
         ledger = TranscriptFile(places, self._disk, create=True, copy=True)
         try:
@@ -298,7 +329,7 @@ class FileStore:
 
     def read(self, key: SessionKey, first: int = 0, last: int | None = None) -> Iterator[bytes]:
         """Lines as bytes; ends before one that cannot be read."""
-        with History(self._home.session(key)) as history:
+        with self._history(self._session(key)) as history:
             expected = first
             for offset, raw in history.raw_from(history.offset_after(first - 1)):
                 if last is not None and expected > last:
@@ -321,7 +352,7 @@ class FileStore:
 
     def take(self, key: SessionKey, holder: str, seconds: float) -> Grant | None:
         """The kernel's lock: it runs out when the program ends, not before."""
-        places = self._home.session(key)
+        places = self._session(key)
         if (key, holder) not in self._leases:
             ensure_folder(places.folder, self._disk)
             if (fd := disk.take_lock(places.lease, self._disk)) is None:
@@ -340,16 +371,16 @@ class FileStore:
 
     def missing_blobs(self, key: SessionKey, digests: Collection[str]) -> set[str]:
         """Those that have no file."""
-        folder = self._home.session(key).blobs
+        folder = self._session(key).blobs
         return {digest for digest in digests if not (folder / digest).exists()}
 
     def keep_blob(self, key: SessionKey, data: bytes) -> str:
         """A file named by its hash."""
-        return keep_blob(self._home.session(key).blobs, data, self._disk)
+        return keep_blob(self._session(key).blobs, data, self._disk)
 
     def blob(self, key: SessionKey, digest: str) -> bytes:
         """What is in it."""
-        return read_blob(self._home.session(key).blobs, digest)
+        return read_blob(self._session(key).blobs, digest)
 
     def another(self) -> FileStore:
         """The same files."""

@@ -95,6 +95,8 @@ class Offsets:
                 continue
             self._take(chunk, at)
             at += cut
+            if (len(self._starts) - MOST_STRAY) * _SHORTEST > self.total:
+                break  # these are no lines, and numbers would fill the memory
         if self._may_store and len(self._starts) - known > 1:
             self._store(known)
 
@@ -165,6 +167,10 @@ Read = Callable[[int, int], bytes]
 Piece = tuple[int, int, bytes, bool]
 """Where it begins, where it ends with its newline, its bytes, and whether the newline is there."""
 
+MOST_STRAY: Final = 1 << 16
+"""Lines that cannot be read, behind which no good one is looked for; no torn write leaves more."""
+_SHORTEST: Final = 128
+"""Bytes that no line can do without: its two hashes."""
 CUT: Final = MAX_LINE + 1
 """Over-long lines are cut to this length, which still tells that they are too long."""
 
@@ -390,7 +396,7 @@ class History:
     @property
     def head(self) -> Head:
         """The newest readable line."""
-        for item in self.back():
+        for item in islice(self.back(), MOST_STRAY):
             if isinstance(item, Line):
                 return Head(item.seq, item.hash)
         return Head(-1, "")

@@ -21,6 +21,7 @@ from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.line import encode_body, seal
 from mindstone_tui.core.errors import (
     DamagedTranscript,
+    HistoryAway,
     LeaseLost,
     MindstoneError,
     Overtaken,
@@ -41,6 +42,14 @@ from mindstone_tui.core.transcript.history_store import (
 )
 from mindstone_tui.core.transcript.reader import Head
 
+_ODD = {
+    "hash": "null::text",
+    "seq": "'first'::text",
+    "key": "null::text",
+    "bytes": "'{1,2}'::int[]",
+    "updated": "'yesterday'::text",
+}
+"""What a server may have for a column, and what is no such thing."""
 _NUMBER = itertools.count(1)
 _KEYS = ["main", 'odd "name" \\ \x01 ü', "a~b"]
 _HOLDERS = ["ann", "bob"]
@@ -477,3 +486,36 @@ def test_two_histories_of_one_name_are_never_mixed(store: PostgresStore, tmp_pat
         with pytest.raises(UsageError, match="different histories"):
             copy_session(key, one, other)
     assert (list(files.read(key)), list(store.read(key))) == before
+
+
+@pytest.mark.parametrize("odd", _ODD)
+def test_a_server_with_odd_answers_is_one_that_does_not_answer(url: str, odd: str) -> None:
+    with contextlib.closing(PostgresStore(url, timeout=5)) as store:
+        assert store.sessions() == []
+        usual = {"hash": "''", "seq": "0", "key": "'agent:default:main'", "bytes": "1"}
+        usual |= {"updated": "clock_timestamp()", "holder": "null::text", odd: _ODD[odd]}
+        named = {"seq": "head_seq", "hash": "head_hash"}
+        columns = ", ".join(f"{usual[each]} as {named.get(each, each)}" for each in usual)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("drop table mindstone.session cascade")
+            connection.execute(
+                f"create view mindstone.session as select mindstone.me() as owner, 1 as id, "
+                f"null::timestamptz as lease_from, clock_timestamp() as lease_until, {columns}"
+            )
+        with pytest.raises(HistoryAway):
+            store.sessions()
+
+
+def test_lines_that_are_no_bytes_are_no_answer(url: str) -> None:
+    key = SessionKey("default", "main")
+    with contextlib.closing(PostgresStore(url, timeout=5)) as store:
+        raw, _ = line_behind(NOTHING, key, "hello")
+        store.append(key, [raw], NOTHING)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("alter table mindstone.entry rename to kept")
+            connection.execute(
+                "create view mindstone.entry as select session, seq, null::bytea as line "
+                "from mindstone.kept"
+            )
+        with pytest.raises(HistoryAway, match="no answer"):
+            list(store.read(key))

@@ -28,7 +28,7 @@ from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.shared.sync import Synced, answer, remote_store, sync
 from mindstone_tui.core.transcript import History, Transcript, verify
 from mindstone_tui.core.transcript.history_store import FileStore, LineStore
-from mindstone_tui.core.transcript.reader import copies_in
+from mindstone_tui.core.transcript.reader import MOST_STRAY, copies_in
 from tests.builders import say
 from tests.cli.program import ROOT
 
@@ -103,6 +103,78 @@ def test_whatever_was_said_on_either_machine_is_on_both_after_they_met(
     assert a.holds() == b.holds() == folder.holds() == {*a.said, *b.said}
     for machine in (a, b):
         assert {each.state for each in met(machine.store(), folder.store())} <= {"same"}
+
+
+def evil(stick: Path, kind: str) -> None:
+    sessions = stick / "agents" / "default" / "sessions"
+    transcript = sessions / "evil" / "transcript.jsonl"
+    transcript.parent.mkdir()
+    match kind:
+        case "a pipe":
+            os.mkfifo(transcript)
+        case "a link":
+            transcript.symlink_to("/etc/passwd")
+        case "hollow":
+            transcript.touch()
+            os.truncate(transcript, 200 << 30)
+        case "a blob elsewhere":
+            shutil.copytree(sessions / "other", transcript.parent, dirs_exist_ok=True)
+            (transcript.parent / "blobs").symlink_to(stick.parent)
+        case "circles":
+            for name in ("a+", "b+"):
+                (sessions / name).symlink_to(".")
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("a pipe", "no ordinary file"),
+        ("a link", "links are not followed"),
+        ("hollow", "was never written"),
+        ("a blob elsewhere", "is a link"),
+        ("circles", ""),
+    ],
+)
+def test_a_hostile_session_on_a_stick_is_told_and_all_others_meet(
+    tmp_path: Path, kind: str, why: str
+) -> None:
+    home, stick = Machine(tmp_path / "home"), Machine(tmp_path / "stick")
+    home.says("mine")
+    stick.says("theirs", "other")
+    evil(stick.folder, kind)
+    done = {
+        each.session: each for each in sync(home.store(), FileStore(stick.places, foreign=True))
+    }
+    assert {done["agent:default:main"].state, done["agent:default:other"].state} == {
+        "brought",
+        "taken",
+    }
+    failed = [each.why for each in done.values() if each.state == "failed"]
+    assert len(failed) == (1 if why else 0)
+    assert all(why in each for each in failed)
+
+
+def test_nothing_is_written_where_a_link_on_a_stick_leads(tmp_path: Path) -> None:
+    home, stick, elsewhere = Machine(tmp_path / "home"), tmp_path / "stick", tmp_path / "elsewhere"
+    home.says(LONG * 4)
+    for folder in (stick, elsewhere):
+        folder.mkdir()
+    (stick / "agents").symlink_to(elsewhere)
+    outcome = list(sync(home.store(), FileStore(Machine(stick).places, foreign=True)))
+    assert [each.state for each in outcome] == ["failed"]
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_flood_of_empty_lines_is_no_history(tmp_path: Path) -> None:
+    home, stick = Machine(tmp_path / "home"), Machine(tmp_path / "stick")
+    home.says("mine")
+    met(home.store(), stick.store())
+    transcript = stick.places.session(SessionKey.parse("main")).transcript
+    with transcript.open("ab") as file:
+        file.write(b"\n" * MOST_STRAY)
+    assert [each.state for each in sync(home.store(), stick.store())] == ["failed"]
+    with History(stick.places.session(SessionKey.parse("main"))) as history:
+        assert history.head.seq == -1
 
 
 def grown_apart(root: Path) -> tuple[Machine, Machine]:

@@ -112,3 +112,26 @@ def test_who_cannot_prove_to_be_the_server_gets_nothing(
     assert "stone 2" not in str(refused.value)
     assert here.transcript.read_bytes() == before
     assert verify(here).ok
+
+
+def test_nothing_is_sent_in_clear_to_another_machine_unless_the_address_says_so() -> None:
+    heard: list[bytes] = []
+
+    def listen(server: socket.socket) -> None:
+        for _ in range(2):
+            caller, _ = server.accept()
+            with caller:
+                while (first := caller.recv(8, socket.MSG_WAITALL))[4:] in (_SSL, _GSS):
+                    caller.sendall(b"N")
+                heard.append(first)
+
+    with socket.create_server(("127.0.0.2", 0)) as server:  # which is no name of this machine's
+        listening = threading.Thread(target=listen, args=(server,), daemon=True)
+        listening.start()
+        for said in ("", "?sslmode=prefer"):
+            address = f"postgresql://me:secret@127.0.0.2:{server.getsockname()[1]}/db{said}"
+            with pytest.raises(MindstoneError) as told:
+                PostgresStore(address, timeout=5).sessions()
+            assert ("does not encrypt" in told.value.what) is (not said)
+        listening.join(5)
+    assert [bool(each) for each in heard] == [False, True]

@@ -8,6 +8,8 @@ import ipaddress
 import json
 import socket
 import threading
+import time
+import tracemalloc
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,7 +25,7 @@ from mindstone_tui.core.errors import NotAllowed, ToolError
 from mindstone_tui.core.tools.approvals import prepare
 from mindstone_tui.core.tools.base import ToolContext
 from mindstone_tui.core.tools.fetch import Fetcher, host_of, is_public, may_visit, public
-from mindstone_tui.core.tools.web_page import text_of_html
+from mindstone_tui.core.tools.web_page import read_page, text_of_html
 from mindstone_tui.core.tools.workspace import Workspace
 from tests.core.session.stage import calls, on_stage, script
 
@@ -124,6 +126,22 @@ def test_a_server_that_drips_is_left_when_the_time_is_up(context: ToolContext, w
         with pytest.raises(ToolError, match="it took too long"):
             fetcher(robots=False, seconds=0.5).fetch(address, context)
         thread.join()
+
+
+def test_a_body_in_pieces_of_one_byte_takes_no_more_memory_than_a_body() -> None:
+    ours, server = socket.socketpair()
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    sends = threading.Thread(target=server.sendall, args=(head + b"1\r\na\r\n" * 300_001,))
+    with ours, server:
+        sends.start()
+        tracemalloc.start()
+        page = read_page("http://x/", ours, most=300_000, until=time.monotonic() + 60)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        sends.join()
+    assert page.cut
+    assert len(page.body) == 300_000
+    assert peak < 8_000_000  # a hundred bytes a piece, all at once, were 30,000,000
 
 
 def test_robots_and_redirects_have_one_time_together(context: ToolContext) -> None:

@@ -169,6 +169,27 @@ async def test_our_own_files_are_not_searched(tmp_path: Path, searching: ToolCon
     assert (await use("grep", context, pattern="needle")).text == "./src/log:1:needle\n"
 
 
+async def test_what_searches_can_read_the_workspace_alone(tmp_path: Path) -> None:
+    work, secret, fake = tmp_path / "work", tmp_path / "secret", tmp_path / "bin" / "rg"
+    for folder in (work, fake.parent):
+        folder.mkdir()
+    secret.write_text("key\n")
+    (work / "f").write_text("word\n")
+    (work / "link").symlink_to(secret)  # where a link was put after a look at what is searched
+    fake.write_text("#!/bin/sh\ncat f link 2>&-; exit 0\n")
+    fake.chmod(0o755)
+    context = ToolContext(workspace=Workspace((work,)), environ={"PATH": f"{fake.parent}:/bin"})
+    assert (await use("grep", context, pattern="x")).text == "word\n"
+
+
+async def test_what_nobody_may_read_spoils_no_search(
+    tmp_path: Path, searching: ToolContext
+) -> None:
+    (tmp_path / "f").write_text("needle\n")
+    (tmp_path / "gone").mkdir(0o000)  # root may read it all the same
+    assert (await use("grep", searching, pattern="needle")).text.startswith("./f:1:needle\n")
+
+
 async def test_a_pattern_that_never_ends_is_ended(tmp_path: Path, context: ToolContext) -> None:
     (tmp_path / "f").write_text("a" * 40 + "!\n")
     slow = ToolContext(

@@ -33,7 +33,7 @@ from mindstone_tui.core.tools.sandbox import (
     unconfined,
 )
 from mindstone_tui.core.tools.sandbox_probe import find, probe
-from mindstone_tui.core.tools.shell import SHELL
+from mindstone_tui.core.tools.shell import SHELL, Bounds, run
 from mindstone_tui.core.tools.workspace import Workspace
 from tests.corpora import FULL, lines
 
@@ -223,6 +223,19 @@ KNOWN_TO_LANDLOCK = [each for each in ESCAPES if not each.startswith(BEYOND_LAND
 async def test_no_attempt_gets_out_of_landlock(scene: Scene, attempts: list[str]) -> None:
     sandbox = Landlock(scene.home, hidden=(scene.secret.parent,), path=PATH)
     assert await escapes_of(scene, sandbox, attempts) == ""
+
+
+@needs_landlock
+async def test_a_link_that_is_swapped_in_before_landlock_looks_gives_no_right(scene: Scene) -> None:
+    (scene.work / "sub" / "victim").touch()  # taken apart, for there is a repository beside it
+    command = ("sh", "-c", f"echo owned > {scene.out / 'victim'}")
+    place = Workspace((scene.work,))
+    confined = Landlock(scene.home).confine(command, place, cwd=scene.work, network=False)
+    (scene.work / "sub").rename(scene.base / "before")
+    (scene.work / "sub").symlink_to(scene.out)
+    bounds = Bounds(seconds=20, kept=1024, tail=1024, output=1024)
+    await run(confined, cwd=scene.work, environ={"PATH": PATH}, bounds=bounds)
+    assert (scene.out / "victim").read_text() == "untouched"
 
 
 @needs_bwrap
