@@ -166,41 +166,30 @@ def _numbered_alike(found: re.Match[str]) -> str:
 
 
 def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bool:
-    new, old = _words(sentence), _words(earlier)
-    opens = _OPENS.match(sentence) is not None
-    if opens and len(new.stems) <= 2 and _STATES.search(following):
-        new = _together(new, _words(following))  # "No, that was wrong. It is 30 books."
-    if len(new.stems) > _MOST_NEW or len(old.stems) > _MOST_OLD:
+    pair = _pair(sentence, following, earlier)
+    if pair is None or _stands_beside(pair):
         return False
-    apart = (new.labels - old.labels) and (old.labels - new.labels - _denied(earlier).labels)
-    if apart and opens and english("told by time").isdisjoint(new.labels | old.labels):
-        return False
-    both_dated = _AT_A_TIME.search(sentence) and _AT_A_TIME.search(earlier)
-    twice = (_WORD.findall(earlier).count(value) > 1 for value in _denied(sentence).given)
-    if any(twice):
-        return False  # the parser has 2 tests, and the lexer has 2
-    others = apart or _ADDS.search(sentence) or _of_others(sentence, earlier)
-    if both_dated or (not opens and others):
-        return False
-    shared = _shared(new.stems, old.stems)
+    new, old, opens = pair.new, pair.old, pair.opens
     ours, theirs = content.parts(sentence, corrects=opens), content.parts(earlier)
     narrower = bool(ours.slot) and not set(ours.slot) <= {*theirs.slot, *theirs.subject}
-    if not narrower and _denies(sentence, earlier, new, old, shared, opens=opens):
+    if not narrower and _denies(pair):
         return True
+    changes = _CHANGES.search(sentence) is not None
+    owns_up = _OWNS_UP.search(f"{sentence} {following}") is not None
     if ours.slot and ours.slot == theirs.slot and ours.value and theirs.value:
         forbids = _FORBIDS.search(sentence) or _FORBIDS.search(earlier)
-        said = opens or _CHANGES.search(sentence) or _OWNS_UP.search(f"{sentence} {following}")
-        alike = bool(said) or _framed(sentence, ours.value) == _framed(earlier, theirs.value)
-        return alike and not forbids and set(ours.value).isdisjoint(theirs.value)
+        framed = _framed(sentence, ours.value) == _framed(earlier, theirs.value)
+        same = opens or changes or owns_up or framed
+        return same and not forbids and set(ours.value).isdisjoint(theirs.value)
     if (opens and _of_others(sentence, earlier)) or _denies_another_value(sentence, old):
         return False
-    alike = len(shared) >= 2 and len(shared) >= _ALIKE * min(len(new.stems), len(old.stems))
+    shared, least = pair.shared, min(len(new.stems), len(old.stems))
+    alike = len(shared) >= 2 and len(shared) >= _ALIKE * least
     clashes = [
         kind
         for kind in {*new.values} & {*old.values}
         if new.values[kind].isdisjoint(old.values[kind])
     ]
-    clash = bool(clashes)
     if opens and first:
         # Each with a thing of its own first: the pump and the fan both need volts.
         mine, its = _first_stem(sentence, new), _first_stem(earlier, old)
@@ -209,23 +198,64 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
             return False
         # Without a word of the thing, "no, it is 8790" is about whatever was said just before.
         mostly = alike and len(shared) >= _ALIKE * len(new.stems)
-        return mostly or (clash and bool(shared or label))
-    if _OWNS_UP.search(f"{sentence} {following}"):
-        return alike or (clash and bool(shared))
+        return mostly or bool(clashes and (shared or label))
+    if owns_up:
+        return alike or bool(clashes and shared)
     if new.labels - old.labels:
         return False
-    if _CHANGES.search(sentence) and (alike or (shared and (clash or _both_dated(new, old)))):
+    if changes and (alike or (shared and (clashes or _both_dated(new, old)))):
         return True
     if _NO_MORE.search(sentence):
         return alike
+    return len(clashes) == 1 and _fills_its_place(pair)
+
+
+class _Pair(msgspec.Struct, frozen=True):
+    """A later sentence, what follows it, and an earlier one."""
+
+    sentence: str
+    following: str
+    earlier: str
+    new: _Words
+    old: _Words
+    opens: bool
+    """The later one opens as a correction does."""
+    shared: Collection[str]
+    """Telling words that both have."""
+
+
+def _pair(sentence: str, following: str, earlier: str) -> _Pair | None:
+    """Two sentences to be compared; None where one of them says too much for that."""
+    new, old = _words(sentence), _words(earlier)
+    opens = _OPENS.match(sentence) is not None
+    if opens and len(new.stems) <= 2 and _STATES.search(following):
+        new = _together(new, _words(following))  # "No, that was wrong. It is 30 books."
+    if len(new.stems) > _MOST_NEW or len(old.stems) > _MOST_OLD:
+        return None
+    return _Pair(sentence, following, earlier, new, old, opens, _shared(new.stems, old.stems))
+
+
+def _stands_beside(pair: _Pair) -> bool:
+    """Whether the two are of several things, whatever else they say."""
+    sentence, earlier, new, old = pair.sentence, pair.earlier, pair.new, pair.old
+    apart = (new.labels - old.labels) and (old.labels - new.labels - _denied(earlier).labels)
+    if apart and pair.opens and english("told by time").isdisjoint(new.labels | old.labels):
+        return True
+    if _AT_A_TIME.search(sentence) and _AT_A_TIME.search(earlier):
+        return True
+    if any(_WORD.findall(earlier).count(value) > 1 for value in _denied(sentence).given):
+        return True  # the parser has 2 tests, and the lexer has 2
+    others = apart or _ADDS.search(sentence) or _of_others(sentence, earlier)
+    return not pair.opens and bool(others)
+
+
+def _fills_its_place(pair: _Pair) -> bool:
+    """Whether the two say the same but for the value."""
+    new, old, shared = pair.new, pair.old, pair.shared
     beside_it = len(new.stems) > len(shared) and len(old.stems) > len(shared)
-    same = (
-        not beside_it
-        and len(shared) >= _ALIKE * len(new.stems | old.stems)
-        and new.labels == old.labels
-    )
-    same = same and new.counted == old.counted and _framed(sentence) == _framed(earlier)
-    return len(clashes) == 1 and bool(shared) and same
+    same = (new.labels, new.counted) == (old.labels, old.counted)
+    enough = bool(shared) and len(shared) >= _ALIKE * len(new.stems | old.stems)
+    return same and enough and not beside_it and _framed(pair.sentence) == _framed(pair.earlier)
 
 
 def _is_value(word: str) -> bool:
@@ -244,10 +274,10 @@ def _framed(sentence: str, value: Collection[str] = ()) -> frozenset[str]:
     return told - values - english("frame verbs")
 
 
-def _denies(
-    sentence: str, earlier: str, new: _Words, old: _Words, shared: Collection[str], *, opens: bool
-) -> bool:
+def _denies(pair: _Pair) -> bool:
     """Whether a sentence says of something in the earlier one that it is not so, or of no use."""
+    sentence, earlier, opens = pair.sentence, pair.earlier, pair.opens
+    new, old, shared = pair.new, pair.old, pair.shared
     if dead := _OF_NO_USE.search(sentence):
         what = _words(dead[1])
         if (
