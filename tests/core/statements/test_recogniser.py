@@ -487,6 +487,9 @@ def test_orders_are_found_in_the_forms_that_people_give_them(sentence: str, kind
         "That drives me crazy.",
         "padding is fine now",
         "[12] user: Let's use Redis instead of Kafka.",
+        "please don't forget to run the linter",
+        "I prefer to look at it myself first.",
+        "I'd rather do this later",
     ],
 )
 def test_what_is_over_at_once_and_what_others_said_settle_nothing(sentence: str) -> None:
