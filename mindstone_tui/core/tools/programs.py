@@ -274,6 +274,8 @@ def _git(words: list[str]) -> Doings:
         yield "deletes", "deletes a branch"
     elif action == "stash" and rest[:1] in (["drop"], ["clear"]):
         yield "deletes", "throws stashed changes away"
+    elif action == "reflog" and rest[:1] in (["expire"], ["delete"], ["drop"]):
+        yield "deletes", "throws away the way back to earlier commits"
     elif action in row.fetches:
         yield "network", f"git {action} uses the network"
         yield "writes", f"git {action} changes the repository"

@@ -72,6 +72,7 @@ def test_what_the_last_of_a_pipe_writes_is_not_told_of_those_before_it() -> None
         ("bash -c 'ls; rm x'", "deletes"),
         ("timeout 5 nice -n 3 rm x", "deletes"),
         ("git reset --hard HEAD~1", "deletes"),
+        ("git reflog expire --expire=now --all", "deletes"),
         ("git push origin +main", "force-push"),
         ("git push -uf origin main", "force-push"),
         ("git push --force-w origin", "force-push"),
