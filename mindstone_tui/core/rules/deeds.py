@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import bounded_json, entries, patterns, transcript
-from mindstone_tui.core.entries.actions import PATCHED, actions_of, kind_of, targets_of
+from mindstone_tui.core.entries.actions import PATCHED, done, kind_of, targets_of
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.handoff.environment import git_position
 from mindstone_tui.core.rules.book import Ruling, StandingRule, ruling
@@ -23,6 +23,22 @@ _PUT_THERE: Final = frozenset([
 """What an edit puts there, as programs call it."""
 _LOOKED_BACK: Final = 400
 """Lines in which what was done since the last change is looked for."""
+_JOINED: Final = patterns.pattern_of(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|&&|\d*[<>]&-?\d*|&>>?|\\\n")
+_HIDES: Final = patterns.pattern_of(r"[|;&\n]")
+"""What lets a line end well though a command in it did not."""
+_LOOKS_ONLY: Final = frozenset([
+    "--version", "-V", "--help", "-h", "--collect-only", "--co", "--listTests", "--list", "-list",
+    "--no-run",
+])  # fmt: skip
+"""What makes a run of tests none."""
+_WENT_WELL: Final = patterns.pattern_of(
+    r"(?im)\b[1-9]\d* (?:tests? )?(?:passed|passing)\b|\btest result: ok\b|^ok\b"
+    r"|^(?:all checks passed|success\b|build success)"
+)
+_WENT_WRONG: Final = patterns.pattern_of(
+    r"(?im)\b[1-9]\d* (?:tests? )?(?:failed|failing|failures?|errors?|problems?)\b"
+    r"|\b(?:failures|errors|failed)[=:] *[1-9]|^\W*(?:fail(?:ed|ure)?|error|not ok)\b"
+)
 _PATCH: Final = "*** Begin Patch"
 _DELETED: Final = patterns.pattern_of(r"(?m)^\*\*\* Delete File: (.{1,400})$")
 _PATCH_ADDS: Final = patterns.pattern_of(r"(?m)^\+(?!\+\+ )(.*)$")
@@ -80,15 +96,38 @@ def of_preview(tool: str, preview: Preview, folder: Path) -> Deed:
 
 
 def done_in(lines: Iterable[entries.Line], folder: Path) -> list[SeenCommand]:
-    """Commands among these lines that ended well since a file was changed."""
+    """Commands among these lines that ended well since a file was changed.
+
+    Where a pipe or what follows hides how a command ended, its output has to say that it did well.
+    """
+    asked: dict[str, entries.ToolCall] = {}
     found: list[SeenCommand] = []
     workspace = Workspace((folder,))
-    for action in actions_of(lines):
-        if action.kind == "change" and action.ok:
-            found.clear()
-        elif action.kind == "command" and action.ok:
-            found += commands_of(judge(action.about, workspace))[0]
+    for line in lines:
+        if isinstance(line.entry, AssistantMessage):
+            asked |= {call.id: call for call in line.entry.calls}
+        if not isinstance(line.entry, ToolReturned) or line.entry.call not in asked:
+            continue
+        for action in done(asked[line.entry.call], line.entry, line):
+            if action.kind == "change" and action.ok:
+                found.clear()
+            elif action.kind == "command":
+                commands, written = commands_of(judge(action.about, workspace))
+                # What git takes by that name is a branch or a file that it changes in its own way.
+                of_git = (
+                    word for one in commands if one.words[:1] == ("git",) for word in one.words
+                )
+                if {*written}.difference(of_git):
+                    found.clear()
+                if action.ok and _went_well(action.about, line.entry.text):
+                    found += [one for one in commands if _LOOKS_ONLY.isdisjoint(one.words)]
     return found
+
+
+def _went_well(command: str, output: str) -> bool:
+    if not _HIDES.search(_JOINED.sub(" ", command)):
+        return True  # its exit code was that of everything in it
+    return bool(_WENT_WELL.search(output)) and not _WENT_WRONG.search(output)
 
 
 def done_lately(history: transcript.History, folder: Path) -> list[SeenCommand]:

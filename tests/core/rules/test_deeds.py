@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned
 from mindstone_tui.core.rules.checks import verdict_of
-from mindstone_tui.core.rules.deeds import of_call
+from mindstone_tui.core.rules.deeds import done_in, of_call, of_command
 from mindstone_tui.core.rules.grammar import compile_rule
+from tests.builders import line_of
 
 PATCH = (
     "*** Begin Patch\n*** Update File: a.c\n*** Move to: vendor/a.c\n+console.log(1)\n*** End Patch"
@@ -34,3 +37,43 @@ def test_a_change_is_seen_by_whatever_tool_it_is_made(
         check = compile_rule(rule)
         assert check is not None
         assert verdict_of(check, deed) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "counts"),
+    [
+        ("pytest -q", "3 passed\n[exit code 0]", True),
+        ("pytest -q", "1 failed\n[exit code 1]", False),
+        ("cd sub && FLAG=1 pytest -q 2>&1 && echo done", "done\n[exit code 0]", True),
+        ("pytest -q 2>&1 | tail -3", "3 passed in 0.1s\n[exit code 0]", True),
+        ("pytest -q 2>&1 | tail -3", "1 failed, 2 passed in 0.1s\n[exit code 0]", False),
+        ("pytest -q | grep -c '|'", "[exit code 0]", False),
+        ("pytest -q; true", "1 failed\n[exit code 0]", False),
+        ("pytest > /dev/null 2>&1 || echo go on", "go on\n[exit code 0]", False),
+        ("pytest &", "[exit code 0]", False),
+        ("cd sub\npytest -q", "2 passed\n[exit code 0]", True),
+        ("pytest --version", "pytest 8.4\n[exit code 0]", False),
+        ("pytest --collect-only && true", "[exit code 0]", False),
+    ],
+)
+def test_tests_count_as_passed_only_where_their_end_is_known(
+    tmp_path: Path, command: str, output: str, counts: bool
+) -> None:
+    check = compile_rule("Always run pytest before committing")
+    assert check is not None
+
+    def verdict(*commands: tuple[str, str]) -> str:
+        calls = [ToolCall(id=str(at), name="shell", arguments=json.dumps({"command": one}))
+                 for at, (one, _) in enumerate(commands)]  # fmt: skip
+        told = [ToolReturned(call=str(at), name="shell", status="ok", text=text)
+                for at, (_, text) in enumerate(commands)]  # fmt: skip
+        lines = [line_of(AssistantMessage(text="", calls=tuple(calls))), *map(line_of, told)]
+        deed = of_command("git commit -m x", tmp_path)
+        return verdict_of(
+            check, msgspec.structs.replace(deed, done=lambda: done_in(lines, tmp_path))
+        )
+
+    ran = (command, output)
+    assert (verdict(ran) == "allow") == counts
+    assert verdict(ran, ("git add -A", "[exit code 0]")) == verdict(ran)
+    assert verdict(ran, ("echo x >> a.py", "[exit code 0]")) == "deny", "changed since"
