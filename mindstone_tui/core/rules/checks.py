@@ -267,10 +267,13 @@ def _fits(form: CommandForm, command: SeenCommand, act: Deed) -> bool | None:
     if form.operands:
         met.append(bool(rest))
     if form.targets:
-        named = [one.lstrip("+").rpartition(":")[2].removeprefix("refs/heads/") for one in rest]
+        sent = (one.lstrip("+").rpartition(":")[2].removeprefix("refs/heads/") for one in rest)
+        named = [act.branch() if one in ("HEAD", "@") else one for one in sent]
         # Without a target of its own, a push goes to the branch that is checked out.
-        goes = named if len(rest) > 1 or form.program != "git" else [*named, act.branch()]
-        met.append(any(_lies_in(one, form.targets) for one in goes if one))
+        goes = named if len(rest) > 1 else [*named, act.branch()]
+        every = any(_is_option(one, ("--all", "--branches", "--mirror")) for one in options)
+        pairs = ((one, each) for one in goes for each in form.targets if one)
+        met.append(every or any(fnmatchcase(*pair) or fnmatchcase(*pair[::-1]) for pair in pairs))
     if all(met):
         return True
     return None if command.hidden else False

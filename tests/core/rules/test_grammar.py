@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -202,6 +203,30 @@ def test_of_600_sentences_in_rule_files_of_others_none_is_checked_that_cannot_be
 def test_what_is_to_be_used_instead_is_not_forbidden(tmp_path: Path) -> None:
     assert says("No npm, use pnpm", "shell", "npm install", tmp_path) == "deny"
     assert says("No npm, use pnpm", "shell", "pnpm install", tmp_path) == "allow"
+
+
+@pytest.mark.parametrize(
+    ("line", "on_main", "elsewhere"),
+    [
+        ("git push", "deny", "allow"),
+        ("git push origin HEAD", "deny", "allow"),
+        ("git push -u origin @", "deny", "allow"),
+        ("git push origin HEAD:main", "deny", "deny"),
+        ("git push origin 'refs/heads/*'", "deny", "deny"),
+        ("git push --all origin", "deny", "deny"),
+        ("git push origin feature/main", "allow", "allow"),
+        ("git push origin main:tide", "allow", "allow"),
+    ],
+)
+def test_a_push_goes_to_the_branch_that_it_names_or_the_one_that_is_checked_out(
+    tmp_path: Path, line: str, on_main: Verdict, elsewhere: Verdict
+) -> None:
+    check = compile_rule("Never push to main")
+    assert check is not None
+    deed = of_command(line, tmp_path)
+    for branch, said in (("main", on_main), ("tide", elsewhere)):
+        on_it = msgspec.structs.replace(deed, branch=lambda here=branch: here)
+        assert verdict_of(check, on_it) == said, branch
 
 
 @given(st.text(max_size=300))
