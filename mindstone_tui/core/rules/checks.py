@@ -21,6 +21,8 @@ from mindstone_tui.core.tools.verdicts import CommandPart
 from mindstone_tui.core.values import Value
 
 Verdict = Literal["allow", "ask", "deny"]
+_TARGETS: Final = {"+": "a target like `+main`", ":": "a target like `:old`"}
+"""Signs before a branch that do to it what an option does."""
 _SHOWN: Final = 4
 """Commands of a check that are named where it is told."""
 _RUN_OPTIONS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-x", "--exec"))
@@ -50,7 +52,7 @@ class CommandForm(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, om
         """As a person would write it."""
         said = f"`{' '.join((self.program, *self.action, *(['…'] if self.operands else [])))}`"
         if self.options:
-            named = [f"`{one}`" if one != "+" else "a target like `+main`" for one in self.options]
+            named = [_TARGETS.get(one, f"`{one}`") for one in self.options]
             said += f" with {_either(named)}"
         if self.targets:
             said += f" to {_either(list(self.targets))}"
@@ -262,8 +264,11 @@ def _fits(form: CommandForm, command: SeenCommand, act: Deed) -> bool | None:
         return False
     met = [True]
     if form.options:
-        forced = "+" in form.options and any(one.startswith("+") for one in rest)
-        met.append(forced or any(_is_option(one, form.options) for one in options))
+        signs = tuple(_TARGETS.keys() & form.options)
+        met.append(
+            any(one.startswith(signs) for one in rest)
+            or any(_is_option(one, form.options) for one in options)
+        )
     if form.operands:
         met.append(bool(rest))
     if form.targets:

@@ -51,6 +51,7 @@ FORCE = "Never run git push --force"
         ("Never use git add .", ["git add ."], "git add a.py"),
         ("Never push to main or release", ["git push origin release"], "git push origin dev"),
         ("No pushes to main", ["git push origin main"], "git push origin dev"),
+        ("Never delete branches", ["git push origin :old", "git branch -d x"], "git push origin x"),
         ("Never git push", ["git push -u origin x"], "git pull"),
         ("Don't use npm or yarn, use pnpm", ["npm ci", "yarn add x"], "pnpm i"),
     ],
