@@ -20,7 +20,9 @@ from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import CommandRun, FilesChanged, FilesRestored
 from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.errors import UndoError
+from mindstone_tui.core.handoff import handoff_store
 from mindstone_tui.core.library.file_states import FilesOfSession
+from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.servers.lookup import Lookup
 from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.core.undo.trees import picture
@@ -713,6 +715,46 @@ async def test_whatever_finds_a_turn_names_the_files_that_its_undo_left_alone(
     asked = Lookup(api.Home(home))
     for found in (asked.search("heron"), asked.recall("heron")):
         assert [*found["hits"][0]["left_alone"]] == left
+
+
+async def test_what_was_told_of_a_file_holds_again_once_it_is_put_back(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    says = script(
+        tmp_path,
+        calls(("write", {"path": "cfg.ini", "content": "port=7001\n"})),
+        {"text": "cfg.ini now says port 7001."},
+        calls(("edit", {"path": "cfg.ini", "old_string": "7001", "new_string": "7002"})),
+        {"text": "Done."},
+        {"text": "Well."},
+        loop=True,
+    )
+
+    async def holds(stage: Stage) -> bool:
+        """Whether the first report is told as what holds, whoever is asked."""
+        await stage.rest()
+        known = next(line for line in stage.lines() if "now says" in str(line.entry))
+        (found,) = (
+            one
+            for one in Lookup(api.Home(home)).recall("cfg.ini port")["hits"]
+            if one["line"] == known.seq
+        )
+        with History(stage.places) as history:
+            told = [one.what for one in standings_of(history).of(known)]
+            gone = (known.seq, ()) in handoff_store.corrected(history, known.seq)
+        assert bool(found.get("superseded_by")) == bool(told) == gone
+        return not told
+
+    async with on_stage(home, cwd=workspace(tmp_path), model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("Create cfg.ini with port 7001")
+        await stage.say("Correction: the port in cfg.ini is 7002, not 7001.")
+        assert not await holds(stage)
+        for step, so in (("/undo", True), ("/redo", False), ("/undo", True)):
+            assert (await stage.run(step))[0].ok
+            assert await holds(stage) is so, step
+        await stage.say("Which port does cfg.ini say?")
+        assert await holds(stage)
 
 
 async def test_a_file_that_a_redo_left_alone_stays_taken_back_by_name(
