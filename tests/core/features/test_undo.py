@@ -757,6 +757,20 @@ async def test_what_was_told_of_a_file_holds_again_once_it_is_put_back(
         assert await holds(stage)
 
 
+async def test_a_task_shows_its_files_as_they_are(tmp_path: Path) -> None:
+    says = script(
+        tmp_path, calls(("write", {"path": "m.txt", "content": "12\n"})), {"text": "So."}, loop=True
+    )
+    async with on_stage(tmp_path / "home", cwd=workspace(tmp_path), model=says, asks=True) as stage:
+        agree(stage)
+        await stage.run("/task start Raise the mast")
+        await stage.say("Write m.txt")
+        await stage.run("/checkpoint save")
+        assert "m.txt (3 bytes on disk)" in (await stage.run("/task"))[1]
+        assert (await stage.run("/undo"))[0].ok
+        assert "m.txt (not on disk)" in (await stage.run("/task"))[1]
+
+
 async def test_a_file_that_a_redo_left_alone_stays_taken_back_by_name(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
