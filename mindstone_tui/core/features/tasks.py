@@ -180,6 +180,8 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
         if not known.environment.cwd:
             return known
         here = self._look((one.path for one in known.environment.files), self.window_lines())
+        # Before the first turn nobody knows the tools of servers and skills.
+        here = msgspec.structs.replace(here, tools=here.tools or known.environment.tools)
         return msgspec.structs.replace(known, environment=here)
 
     def _ruled(self, checkpoint: Checkpoint) -> Checkpoint:

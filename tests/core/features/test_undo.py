@@ -22,6 +22,7 @@ from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.handoff import handoff_store
 from mindstone_tui.core.library.file_states import FilesOfSession
+from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.servers.lookup import Lookup
 from tests.core.session.stage import Stage, calls, on_stage, script
@@ -755,6 +756,32 @@ async def test_what_was_told_of_a_file_holds_again_once_it_is_put_back(
             assert await holds(stage) is so, step
         await stage.say("Which port does cfg.ini say?")
         assert await holds(stage)
+
+
+async def test_what_is_taken_back_where_a_fork_comes_from_is_taken_back_in_the_fork(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work, child = workspace(tmp_path), SessionKey.parse("child")
+    async with on_stage(home, cwd=work, model=model(tmp_path), asks=True) as stage:
+        await play(stage)
+        assert (await stage.run("/fork child turn 2"))[0].ok
+    for step, words in (("/undo 2", "taken back"), ("/redo", "done again"), ("/undo 2", "taken")):
+        async with on_stage(home, cwd=work, model=model(tmp_path), asks=True) as stage:
+            assert (await stage.run(step))[0].ok
+        async with on_stage(home, key=child, cwd=work, model=model(tmp_path), asks=True) as fork:
+            await fork.run("/title the fork")  # whoever comes next hears of it
+            _, why = await fork.run("/why turn 1")
+            assert words in why.rpartition("\n")[2]
+            assert "/redo does it again" not in why
+            assert ("changes to files taken back by" in why) is ("undo" in step)
+            assert ("taken back since" in (await fork.run("/diff turn 1"))[1]) is ("undo" in step)
+            _, why = await fork.run("/why a.txt")
+            assert "Somebody else" not in why
+            assert f"by {step.split()[0]} (line" in why
+            restored = [line for line in fork.lines() if line.kind == "files_restored"]
+            assert all(line.entry.turns == (1,) for line in restored)  # type: ignore[union-attr]
+    assert len(restored) == 3, "each is written down once"
+    assert run_verb(["verify", "-s", "child"]) == 0
 
 
 async def test_a_task_shows_its_files_as_they_are(tmp_path: Path) -> None:
