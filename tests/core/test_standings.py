@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.derived import StatementSuperseded, SummaryDerived, TodoChanged
 from mindstone_tui.core.entries.line import encode_body, seal
 from mindstone_tui.core.entries.standings import Rewinds, Standing, Standings, not_rewound
-from mindstone_tui.core.entries.store import Imported
+from mindstone_tui.core.entries.store import FilesRestored, Imported
 from mindstone_tui.core.entries.window import ModelChanged, Restored, Rewound, WindowState
 
 SESSION = "agent:default:main"
@@ -184,6 +186,28 @@ def test_what_a_rewound_correction_replaced_holds_again_and_a_copy_replaces_noth
     assert [one.words for one in told] == ["superseded by #1"], "the verdict before it holds"
     copied = msgspec.structs.replace(said[2], parent="01" + "9" * 24)
     assert Standings([*said[:2], copied]).of(said[0]) == ()
+
+
+def test_what_was_told_of_files_that_were_put_back_holds_again_and_what_was_said_stays_said() -> (
+    None
+):
+    act: dict[str, Any] = {"turns": (2,), "total": 1, "changes": ()}
+    act |= {"root": "", "manifest": "", "token": ""}
+    said = [
+        line(0, 1, UserMessage(text="The port is 7001. Write it down.")),
+        line(1, 1, AssistantMessage(text="cfg.ini says 7001.")),
+        line(2, 2, UserMessage(text="Correction: the port is 7002, not 7001.")),
+        line(3, 2, AssistantMessage(text="cfg.ini says 7002.")),
+        line(4, 2, StatementSuperseded(statement=0, by=2)),
+        line(5, 2, StatementSuperseded(statement=1, by=2)),
+        line(6, 2, FilesRestored(direction="undo", **act)),
+        line(7, 3, UserMessage(text="well")),
+        line(8, 3, StatementSuperseded(statement=1, by=2)),
+        line(9, 3, FilesRestored(direction="redo", **act)),
+    ]
+    told = [[one.words for one in Standings(said[:at]).of(said[1])] for at in (6, 7, 9, 10)]
+    assert told == [["superseded by #2"], [], [], ["superseded by #2"]]
+    assert [one.words for one in Standings(said[:9]).of(said[0])] == ["superseded by #2"]
 
 
 def test_a_summary_of_nothing_that_was_taken_back_holds() -> None:

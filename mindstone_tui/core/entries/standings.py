@@ -208,8 +208,10 @@ class Rewinds:
 class Undone:
     """Turns whose changes to files a person took back, and did not do again since."""
 
-    def __init__(self) -> None:
+    def __init__(self, lines: Iterable[Line] = ()) -> None:
         self._turns: dict[int, tuple[int, tuple[str, ...]]] = {}
+        for line in lines:
+            self.take(line)
 
     def take(self, line: Line) -> None:
         """Take in the next line."""
@@ -349,7 +351,7 @@ class Standings:
         return self._provenance.of(seq).marks
 
     def replaced_by(self, seq: int, *, sent: bool = False) -> int | None:
-        """The newest line that replaces one, unless it was rewound; `sent` says that it counts."""
+        """The newest line that still replaces one; `sent` says that any does."""
         known = self._superseded.get(seq, {}) if sent else self._standing_of(seq)
         return max((by for by, part in known.items() if not part), default=None)
 
@@ -367,13 +369,19 @@ class Standings:
         return in_force(known) if all(known.values()) else {}
 
     def _standing_of(self, seq: int) -> dict[int, tuple[str, ...]]:
-        """What was said to replace a line and was not rewound."""
+        """What was said to replace a line and was not taken back."""
         known = self._superseded.get(seq, {}).items()
-        return {
-            by: part
-            for by, part in known
-            if self.rewinds.of_place(by, self._turns.get(by, 0)) is None
-        }
+        return {by: part for by, part in known if self.replaces(by, seq)}
+
+    def replaces(self, by: int, seq: int) -> bool:
+        """Whether a line still replaces another that it was said to replace.
+
+        Where files are again what they were, so is what the model had told of them; what a person
+        said stays said.
+        """
+        turn = self._turns.get(by, 0)
+        so_again = seq not in self._turns and self.undone.of_place(by, turn) is not None
+        return not so_again and self.rewinds.of_place(by, turn) is None
 
     def of(self, line: Line) -> tuple[Standing, ...]:
         """What is to be known about a line; nothing for one that simply holds."""

@@ -176,6 +176,8 @@ def describe_line(line: Line | Damaged) -> EventLine:
         return _tidy(own, line.kind)
     main = next(event for event in events_of(line) if not isinstance(event, ev.ThinkingDelta))
     told = describe(main)
+    if isinstance(line, Line) and line.parent and isinstance(main, ev.FilesRestored):
+        told = msgspec.structs.replace(told, detail="")  # a fork keeps no files to do it with
     if isinstance(line, Line) and isinstance(line.entry, base.ByHand) and line.entry.how:
         hand = decided(line.channel, line.entry.how, line.entry.seen)
         told = msgspec.structs.replace(told, text=f"{told.text}, {hand}")

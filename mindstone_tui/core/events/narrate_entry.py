@@ -178,7 +178,7 @@ def decision_in(entry: Entry | Unknown, channel: str) -> str:
     )
     told = of_entry(entry, channel) if is_one else None
     if isinstance(entry, store.FilesRestored):
-        told = taken_back(entry)
+        told = msgspec.structs.replace(taken_back(entry), detail="")
     return "" if told is None else str(told).removeprefix("· ")
 
 

@@ -101,7 +101,11 @@ class RecallFeature(Feature):
         # What was noted of a message is no answer to it.
         after = self.context.transcript.head.seq + 1
         turn = range(max((one.seq for one in vacancy.said), default=after), after)
-        vacancy = msgspec.structs.replace(vacancy, shown={*vacancy.shown, *turn})
+        history = self.session.history
+        restored = [*history.newest(("files_restored",), history.head.seq + 1)]
+        undone = standings.Undone(reversed(restored))
+        said = [one for one in vacancy.said if undone.of_turn(one.turn) is None]
+        vacancy = msgspec.structs.replace(vacancy, shown={*vacancy.shown, *turn}, said=said)
         return await self.session.recall.gather(text, vacancy)
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:

@@ -174,6 +174,16 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
             found = checkpoint_store.task_state(self.places, history, since=max(since, 0))
         return msgspec.structs.replace(found, checkpoint=self._ruled(found.checkpoint))
 
+    def state_now(self) -> Checkpoint:
+        """The same in its surroundings as they are, where a checkpoint told how they were."""
+        known = self.state().checkpoint
+        if not known.environment.cwd:
+            return known
+        here = self._look((one.path for one in known.environment.files), self.window_lines())
+        # Before the first turn nobody knows the tools of servers and skills.
+        here = msgspec.structs.replace(here, tools=here.tools or known.environment.tools)
+        return msgspec.structs.replace(known, environment=here)
+
     def _ruled(self, checkpoint: Checkpoint) -> Checkpoint:
         """A checkpoint with the rules that bind here now, whichever session set or retired them."""
         if self.book is None or not (every := self.book.all()):
@@ -470,7 +480,7 @@ class TasksFeature(Feature):
             raise WrongUse("A task needs a title.")
         elif verb not in ("", "show"):
             raise WrongUse(f"/task does not know `{argument}`.")
-        standing = self.tasks.state().checkpoint
+        standing = self.tasks.state_now()
         yield CommandPrinted(text=resume.show(standing), data=msgspec.to_builtins(standing))
 
     @command(

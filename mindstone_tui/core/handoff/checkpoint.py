@@ -394,8 +394,7 @@ class _Work:
                 commands = [one for one in commands if one.text != about] + [ended]
             errors.pop(about, None)
             if action.error:
-                told = f"{about}: {action.error}"
-                errors[about] = alike(Sourced, action, text=told, kind=about)
+                errors[about] = alike(Sourced, action, text=f"{about}: {action.error}", kind=about)
         for line in lines:
             act = line.entry if line.seq > self._since else None
             for at, one in enumerate(commands):
@@ -455,12 +454,14 @@ def _asked(state: Checkpoint, text: str, line: Line) -> Checkpoint:
     text = text[:_LONGEST_TOLD]
     said = text.strip()
     topic = quoted(line, shortened(said, TOPIC_LENGTH))
+    # What another program was asked waits there.
+    waits = None if is_imported(line) else Sourced(text=topic, seq=line.seq, turn=line.turn)
     if intent.is_small_talk(text):
+        if said and not intent.only_greets(text):  # "yes, do it"
+            state = replace(state, asked=state.asked or waits)
         # Better than nothing to go on from, and only until something is asked.
         known = state.goal or not said
         return state if known else replace(state, goal=topic, goal_turn=line.turn)
-    asked = Sourced(text=topic, seq=line.seq, turn=line.turn)
-    waits = None if is_imported(line) else asked  # what another program was asked waits there
     state = replace(state, asked=waits, next_steps=())
     is_task = bool(state.goal) and not state.goal_turn
     told = _only_tells(said)
@@ -571,9 +572,7 @@ def _checklist(text: str, line: Line, *, words: bool = False) -> Iterator[Subtas
 
 
 def _with_subtasks(state: Checkpoint, found: Iterable[Subtask]) -> Checkpoint:
-    subtasks = {folded(one.title): one for one in state.subtasks}
-    for one in found:
-        subtasks[folded(one.title)] = one
+    subtasks = {folded(one.title): one for one in (*state.subtasks, *found)}
     return replace(state, subtasks=tuple(subtasks.values()))
 
 

@@ -93,13 +93,13 @@ def _newest(places: SessionPlaces, history: transcript.History) -> handoff.Lette
 
 def corrected(history: transcript.History, after: int) -> dict[tuple[int, tuple[str, ...]], str]:
     """The lines, or sentences of them, of which it was judged after a line that they hold no
-    longer, each with what was said instead, whenever that was; what was rewound corrects nothing.
+    longer, each with what was said instead, whenever that was, as far as that still counts.
     """
-    rewinds, told = rewinds_of(history), dict[tuple[int, tuple[str, ...]], str]()
+    known, told = transcript.standings_of(history), dict[tuple[int, tuple[str, ...]], str]()
     for judged in [*history.newest(("statement_superseded",), history.head.seq - after)][::-1]:
         for seq, by in standings.superseded_in(judged).items():
             said, part = history.whole(history.line(by)), getattr(judged.entry, "part", ())
-            if isinstance(said.entry, UserMessage) and rewinds.of(said) is None:
+            if isinstance(said.entry, UserMessage) and known.replaces(by, seq):
                 which = f"Of line {seq}, “{' '.join(part)}”" if part else f"Line {seq}"
                 why = f"{which} holds no longer, by line {by}: {shortened(said.entry.text, 200)}"
                 told[seq, part] = why

@@ -30,6 +30,7 @@ _REFERS_TO_THE_PAST: Final = pattern_beside(__file__, "refers to the past", re.I
 _FOR_A_TASK: Final = pattern_beside(__file__, "for a task", re.IGNORECASE)
 _TELL_ME: Final = pattern_beside(__file__, "tell me", re.IGNORECASE)
 _GREETS: Final = pattern_beside(__file__, "greets")
+_ONLY_GREETS: Final = pattern_beside(__file__, "only greets", re.IGNORECASE)
 _SAYS_LITTLE: Final = 2
 """Telling words without which a message only goes on with what was said before it."""
 _COMMAND_WORDS: Final = 3
@@ -72,6 +73,11 @@ def is_small_talk(text: str) -> bool:
         if not _GREETS.match(core) and len(content_words(core)) >= _SAYS_LITTLE:
             return False
     return True
+
+
+def only_greets(text: str) -> bool:
+    """Whether a message is a greeting or thanks and no more: nobody has to answer it."""
+    return bool(_ONLY_GREETS.fullmatch(text))
 
 
 def is_correction(text: str) -> bool:

@@ -6,6 +6,8 @@ from typing import Final
 import msgspec
 
 from mindstone_tui.core import disk, errors, paths, text, transcript
+from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.undo import objects, restore, scan, steps
 from mindstone_tui.core.undo.changes import PathChange
 
@@ -29,6 +31,11 @@ class FileAt(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its content is here; that of a session from another machine is not."""
 
 
+def _is_about(line: Line, last: int) -> bool:
+    """Whether it put back what turns up to the last one did, whatever else it did."""
+    return isinstance(line.entry, FilesRestored) and min(line.entry.turns, default=0) <= last
+
+
 class FilesOfSession:
     """What a session's turns did to files, up to a line; nothing is changed by looking."""
 
@@ -37,8 +44,10 @@ class FilesOfSession:
         self.store.refresh()
         with transcript.History(places) as history:
             kept = history.newest(steps.KINDS, _EVERYTHING)
-            # A fork keeps no files.
-            lines = [line for line in kept if not line.parent and line.seq <= through]
+            lines = [line for line in kept if not line.parent]  # A fork keeps no files.
+            last = max((line.turn for line in lines if line.seq <= through), default=0)
+            # What was put back later was put back for whoever left the session at that line, too.
+            lines = [line for line in lines if line.seq <= through or _is_about(line, last)]
             begun = history.newest(("turn_started", *steps.KINDS), _EVERYTHING)
             self.last_turn = next((line.turn for line in begun), 0)
         self.story: steps.FileSteps = steps.read_steps(reversed(lines), self.store)

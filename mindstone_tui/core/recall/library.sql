@@ -113,3 +113,9 @@ delete from facts where name in ('seq', 'hash', 'read') and owner in (
 alter table passages add column left_alone text not null default '[]';
 alter table acts add column left_alone text not null default '[]';
 delete from facts where name in ('seq', 'hash', 'read') and owner in (select owner from acts);
+
+-- Step 7: what a turn replaced whose changes to files were taken back holds again, where the model
+-- had told it.
+delete from facts where name in ('seq', 'hash', 'read') and owner in (
+    select owner from passages where undone > 0
+);

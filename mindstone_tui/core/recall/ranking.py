@@ -435,13 +435,16 @@ def _replaced(new: Passage, hits: Sequence[Hit], *, inherited: bool = True) -> s
 def _may_replace(new: Passage, old: Passage, *, inherited: bool) -> bool:
     """Whether the newer one was said by somebody who may say that the older one holds no more.
 
-    Only people change facts by saying so: what they said themselves, and what the model made of it.
+    Only people change facts by saying so: what they said themselves, and what the model made of it,
+    unless the files that it tells of were put back since.
     """
     same = new.session == old.session and new.seq > old.seq
     if not (same or (inherited and new.session != old.session)) or "tool" in (new.role, old.role):
         return False
     if new.ts < old.ts or (new.imported and not old.imported):
         return False  # what was taken over later was said earlier, and to another program
+    if new.undone and old.kind != "user_message":
+        return False
     may = old.speaker in (new.speaker, _MODEL, _NOTE, *_TASK)
     return new.role == "user" and may and not intent.only_asks(new.text)
 

@@ -55,9 +55,10 @@ _INSERT_PASSAGE: Final = (
 
 _STANDING: Final = (
     "from verdicts as v where v.owner = passages.owner and v.seq = passages.seq and not exists "
-    "(select 1 from passages as n where n.owner = v.owner and n.seq = v.later and n.rewound > 0)"
+    "(select 1 from passages as n where n.owner = v.owner and n.seq = v.later and (n.rewound > 0 or"
+    " n.undone > 0 and n.kind = 'user_message' and passages.kind != 'user_message'))"
 )
-"""The verdicts on a passage whose own lines were not taken back."""
+"""The verdicts on a passage whose own lines were not taken back, as `Standings.replaces` says."""
 
 
 _UNDONE: Final = "undone = :by, left_alone = :paths"
@@ -288,7 +289,7 @@ class Tables:
                         " and rewound < ?1 and turn in (select value from json_each(?2))",
                         (line.seq, json.dumps(turns), self.owner),
                     )
-        if said or isinstance(line.entry, window.Rewound | window.Restored):
+        if said or line.kind in standings.TAKES_BACK:
             self._database.execute(
                 f"update passages set superseded = coalesce((select max(later) {_STANDING}"
                 " and words = ''), 0), corrected = (select json_group_object(later, json(words))"

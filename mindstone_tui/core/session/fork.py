@@ -33,10 +33,10 @@ from mindstone_tui.core.entries.window import (
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
 from mindstone_tui.core.memory.notes import recent_notes
 from mindstone_tui.core.memory.proposals import proposals_of
-from mindstone_tui.core.paths import Places, SessionPlaces
+from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.tokens import rough_count
 from mindstone_tui.core.transcript import History, Transcript, history_store
-from mindstone_tui.core.transcript.reader import rewinds_of
+from mindstone_tui.core.transcript.reader import copies_in, rewinds_of
 
 _AT: Final = "@"
 _BEFORE_COPIES: Final = 2
@@ -133,13 +133,37 @@ def _files_put_back(history: History, window: Sequence[Line], through: int) -> l
     said = [line.seq for line in window if isinstance(line.entry, conversation.UserMessage)]
     since, turns = max(said, default=0), {line.turn for line in window}
     found = []
-    for line in history.newest(("files_restored",), history.head.seq):
+    for line in history.newest(("files_restored",), history.head.seq + 1):
         if isinstance(entry := line.entry, FilesRestored):
             here = entry.turns if since < line.seq <= through else turns & {*entry.turns}
             if here:
                 entry = msgspec.structs.replace(entry, turns=tuple(sorted(here)))
                 found.append(msgspec.structs.replace(line, entry=entry))
     return found
+
+
+def take_in_put_back(context: TurnContext, history: History, home: Places) -> int:
+    """Write down what was taken back since, or done again, where a fork comes from, of what its
+    turns did to files: the files are the same for both. How many lines it were."""
+    opened = history.header.entry
+    point = opened.forked_from if isinstance(opened, conversation.SessionOpened) else None
+    where = home.session(SessionKey.parse(point.session)) if point is not None else None
+    if point is None or where is None or not where.transcript.exists():
+        return 0
+    found: list[Line] = []
+    with contextlib.suppress(MindstoneError, OSError), History(where) as theirs:
+        since = any(True for _ in theirs.newest(("files_restored",), theirs.head.seq - point.seq))
+        if not since or theirs.line(point.seq).hash != point.hash:  # another history of that name
+            return 0
+        found = _files_put_back(theirs, list(copies_in(history)), 0)[::-1]
+    known = {line.parent for line in history.newest(("files_restored",), history.head.seq + 1)}
+    turn = context.transcript.last_turn
+    drafts = [
+        Draft(entry=one.entry, turn=turn, channel=one.channel, parent=one.id)
+        for one in found
+        if one.id not in known and isinstance(one.entry, FilesRestored)
+    ]
+    return len(context.transcript.append_all(drafts)) if drafts else 0
 
 
 def _jobs_ended(history: History, window: Sequence[Line]) -> Iterator[Line]:

@@ -23,6 +23,7 @@ from mindstone_tui.core.entries.window import BY_HAND, ModelChanged, Rewound
 from mindstone_tui.core.library import agent_files, open_questions, vectors
 from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
 from mindstone_tui.core.session.features import EndedTurn, Feature, Features, load_features
+from mindstone_tui.core.session.fork import take_in_put_back
 from mindstone_tui.core.session.models import SessionModels
 from mindstone_tui.core.session.options import Opening
 from mindstone_tui.core.session.recall import SessionRecall
@@ -181,9 +182,11 @@ class SessionServices(msgspec.Struct, dict=True, eq=False):
         """
         if self.context.transcript.unsaved:
             return []
-        rescued: list[Line] = []
+        # What this session was forked from may have put files back since.
+        taken_in = take_in_put_back(self.context, self.history, self.home)
+        rescued = self.catch_up() if taken_in else []
         if count := take_in_rescued(self.context, self.history, self.home.rescued):
-            rescued = self.catch_up()
+            rescued += self.catch_up()
             lines = plural(count, "line")
             told = f"{lines} that could not be saved earlier are in history now."
             self.context.tell(events.Noticed(message=told))

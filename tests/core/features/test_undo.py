@@ -20,7 +20,10 @@ from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.store import CommandRun, FilesChanged, FilesRestored
 from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.errors import UndoError
+from mindstone_tui.core.handoff import handoff_store
 from mindstone_tui.core.library.file_states import FilesOfSession
+from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.servers.lookup import Lookup
 from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.core.undo.trees import picture
@@ -713,6 +716,86 @@ async def test_whatever_finds_a_turn_names_the_files_that_its_undo_left_alone(
     asked = Lookup(api.Home(home))
     for found in (asked.search("heron"), asked.recall("heron")):
         assert [*found["hits"][0]["left_alone"]] == left
+
+
+async def test_what_was_told_of_a_file_holds_again_once_it_is_put_back(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    says = script(
+        tmp_path,
+        calls(("write", {"path": "cfg.ini", "content": "port=7001\n"})),
+        {"text": "cfg.ini now says port 7001."},
+        calls(("edit", {"path": "cfg.ini", "old_string": "7001", "new_string": "7002"})),
+        {"text": "Done."},
+        {"text": "Well."},
+        loop=True,
+    )
+
+    async def holds(stage: Stage) -> bool:
+        """Whether the first report is told as what holds, whoever is asked."""
+        await stage.rest()
+        known = next(line for line in stage.lines() if "now says" in str(line.entry))
+        (found,) = (
+            one
+            for one in Lookup(api.Home(home)).recall("cfg.ini port")["hits"]
+            if one["line"] == known.seq
+        )
+        with History(stage.places) as history:
+            told = [one.what for one in standings_of(history).of(known)]
+            gone = (known.seq, ()) in handoff_store.corrected(history, known.seq)
+        assert bool(found.get("superseded_by")) == bool(told) == gone
+        return not told
+
+    async with on_stage(home, cwd=workspace(tmp_path), model=says, asks=True) as stage:
+        agree(stage)
+        await stage.say("Create cfg.ini with port 7001")
+        await stage.say("Correction: the port in cfg.ini is 7002, not 7001.")
+        assert not await holds(stage)
+        for step, so in (("/undo", True), ("/redo", False), ("/undo", True)):
+            assert (await stage.run(step))[0].ok
+            assert await holds(stage) is so, step
+        await stage.say("Which port does cfg.ini say?")
+        assert await holds(stage)
+
+
+async def test_what_is_taken_back_where_a_fork_comes_from_is_taken_back_in_the_fork(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work, child = workspace(tmp_path), SessionKey.parse("child")
+    async with on_stage(home, cwd=work, model=model(tmp_path), asks=True) as stage:
+        await play(stage)
+        assert (await stage.run("/fork child turn 2"))[0].ok
+    for step, words in (("/undo 2", "taken back"), ("/redo", "done again"), ("/undo 2", "taken")):
+        async with on_stage(home, cwd=work, model=model(tmp_path), asks=True) as stage:
+            assert (await stage.run(step))[0].ok
+        async with on_stage(home, key=child, cwd=work, model=model(tmp_path), asks=True) as fork:
+            await fork.run("/title the fork")  # whoever comes next hears of it
+            _, why = await fork.run("/why turn 1")
+            assert words in why.rpartition("\n")[2]
+            assert "/redo does it again" not in why
+            assert ("changes to files taken back by" in why) is ("undo" in step)
+            assert ("taken back since" in (await fork.run("/diff turn 1"))[1]) is ("undo" in step)
+            _, why = await fork.run("/why a.txt")
+            assert "Somebody else" not in why
+            assert f"by {step.split()[0]} (line" in why
+            restored = [line for line in fork.lines() if line.kind == "files_restored"]
+            assert all(line.entry.turns == (1,) for line in restored)  # type: ignore[union-attr]
+    assert len(restored) == 3, "each is written down once"
+    assert run_verb(["verify", "-s", "child"]) == 0
+
+
+async def test_a_task_shows_its_files_as_they_are(tmp_path: Path) -> None:
+    says = script(
+        tmp_path, calls(("write", {"path": "m.txt", "content": "12\n"})), {"text": "So."}, loop=True
+    )
+    async with on_stage(tmp_path / "home", cwd=workspace(tmp_path), model=says, asks=True) as stage:
+        agree(stage)
+        await stage.run("/task start Raise the mast")
+        await stage.say("Write m.txt")
+        await stage.run("/checkpoint save")
+        assert "m.txt (3 bytes on disk)" in (await stage.run("/task"))[1]
+        assert (await stage.run("/undo"))[0].ok
+        assert "m.txt (not on disk)" in (await stage.run("/task"))[1]
 
 
 async def test_a_file_that_a_redo_left_alone_stays_taken_back_by_name(

@@ -228,6 +228,21 @@ def test_who_has_only_called_a_tool_or_said_nothing_has_not_answered() -> None:
     assert after(user(PLAN), AssistantPartial(text=" ")).next_steps == ()
 
 
+@pytest.mark.parametrize(
+    ("said", "waits"),
+    [
+        *((one, one) for one in ("yes, do it", "try again", "commit this", "deploy", "fix it")),
+        *((one, None) for one in ("hello there", "Thanks! Good night.")),
+    ],
+)
+def test_a_short_request_waits_until_it_is_answered(said: str, waits: str | None) -> None:
+    work = model("Let me look.", ToolCall(id="c", name="x", arguments="{}"))
+    state = after(user(PLAN), model("Fine."), user(said), work)
+    assert (state.asked and state.asked.text, state.goal) == (waits, PLAN)
+    assert after(user(PLAN), user(said)).asked == after(user(PLAN)).asked, "that still waits"
+    assert after(user(PLAN), user(said), model("Done.")).asked is None
+
+
 LONG = "Please draw " + "every single gauge of the river again and " * 20
 
 

@@ -200,6 +200,12 @@ class ByHand:
         """Whether what a line says still replaces something."""
         return self.lines[seq]["kind"] == "memory_decided" or self.rewound(seq) is None
 
+    def replaces(self, seq: int, old: int) -> bool:
+        """The same for another line: of files that were put back, what the model told holds."""
+        kind, turn = self.lines[seq]["kind"], self._turns[seq]
+        told = kind == "user_message" != self.lines[old]["kind"]
+        return self.holds(seq) and not (told and seq < self.undone.get(turn, 0))
+
     def of(self, line: Json) -> set[tuple[str, int | None]]:
         """How a line stands, as far as messages are told so."""
         found: set[tuple[str, int | None]] = set()
@@ -210,7 +216,7 @@ class ByHand:
             found |= {("rewound", by)} if by is not None else set()
         said = self._said.get(line["seq"], {})
         # What a person decided about a memory stays decided.
-        known = {by: part for by, part in sorted(said.items()) if self.holds(by)}
+        known = {by: part for by, part in sorted(said.items()) if self.replaces(by, line["seq"])}
         if whole := [by for by, part in known.items() if not part]:
             found.add(("superseded", max(whole)))
         else:
