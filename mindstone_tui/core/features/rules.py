@@ -199,7 +199,9 @@ class RulesFeature(Feature):
         """Set sentences of the project's own files as rules of the project, one by one or all."""
         offered = self.adoptable()
         if not which:
-            rows = [f"{at:>3}  {words}" for at, words in enumerate(offered, 1)]
+            rows = [
+                f"{at:>3}  {one}\n     {compile_rule(one)}" for at, one in enumerate(offered, 1)
+            ]
             text = "\n".join([*rows, "`/rules adopt N` or `/rules adopt all` sets them."])
             none = "The files of this project, as far as they are trusted, say nothing to check."
             shown = text if rows else none

@@ -290,7 +290,8 @@ def _text_of(name: str) -> str:
 def _run(text: str) -> RuleCheck | None:
     """A command by its own words: "run `npm install`", "use sudo"."""
     found = _match(
-        r"(?:(?:run|use|call|execute|invoke) )?(?:the )?(?:obsolete |deprecated |old )*"
+        r"(?:(?:run|use|call|execute|invoke) )?(?:the )?"
+        r"(?:obsolete |deprecated |old |destructive |dangerous )*(?:commands? (?:like|such as) )?"
         r"(?P<line>.+?)(?: commands?)?",
         text,
     )
@@ -301,6 +302,8 @@ def _run(text: str) -> RuleCheck | None:
     except ValueError:
         return None
     named = quoted is not None and text.endswith((" command", " commands"))
+    if (by_name := _named(f"run {' '.join(words)}")) is not None:
+        return by_name
     if not words or not all(map(_is_command_word, words)):
         return None
     if words[0] not in known_programs() and not named:

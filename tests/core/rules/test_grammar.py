@@ -51,6 +51,7 @@ FORCE = "Never run git push --force"
         ("Never use git add .", ["git add ."], "git add a.py"),
         ("Never push to main or release", ["git push origin release"], "git push origin dev"),
         ("No pushes to main", ["git push origin main"], "git push origin dev"),
+        ("Never run commands like `rm -rf`", ["rm -fr x", "rm -r -f x"], "rm x"),
         ("Never delete branches", ["git push origin :old", "git branch -d x"], "git push origin x"),
         ("Never git push", ["git push -u origin x"], "git pull"),
         ("Don't use npm or yarn, use pnpm", ["npm ci", "yarn add x"], "pnpm i"),
@@ -99,6 +100,7 @@ def test_what_cannot_be_seen_is_asked_about_only_where_it_could_be_it(tmp_path: 
         ("Never change *.lock", "poetry.lock", "lock.py"),
         ("Only touch src/ and the tests", "docs/a.md", "tests/a.py"),
         ("Never edit anything outside src/", "docs/a.md", "src/a.py"),
+        ("You must not touch the `legacy/` folder.", "legacy/a.c", "src/legacy.c"),
     ],
 )
 def test_a_file_is_guarded_by_its_name_its_folder_or_its_stars(
@@ -141,6 +143,7 @@ def test_what_an_edit_may_not_add_is_found_as_code_and_not_as_english(
         ("Check with me before pushing", "git push"),
         ("Don't add dependencies; ask first", "npm install x"),
         ("No new packages without approval", "uv add x"),
+        ("Do not run `docker compose down -v` unless asked.", "docker compose down -v"),
     ],
 )
 def test_what_wants_a_question_is_asked_about(tmp_path: Path, rule: str, line: str) -> None:
