@@ -79,6 +79,7 @@ def test_the_cues_of_a_kind_stand_together() -> None:
         ("Always mention the source when I ask about figures.", "rule"),
         ("Please do not touch the vendored files.", "rule"),
         ("Remember that the demo is on Thursday.", "memory"),
+        ("Don't forget: the demo is on Friday.", "memory"),
         ("I prefer short answers.", "preference"),
         ("Let's go with SQLite because it needs no server.", "decision"),
         ("Let's go with SQLite because nobody has to run a server for it.", "decision"),
