@@ -22,7 +22,7 @@ def recall(
     query: str = typer.Argument("", help="Query."),
     session: str = options.SESSION,
     json: bool = options.JSON,
-    k: int = given(10, "N", "How many hits.", "-k", min=1, max=1_000),
+    k: int = given(10, "N", "How many hits.", "-n", "-k", min=1, max=1_000),
     scope: str = given("session", "SCOPE", "session, agent (with its log and journals) or all."),
     since: str = given("", "DATE", "Only entries since this date."),
     kind: list[str] | None = given(
@@ -159,7 +159,7 @@ def search(
     context: typer.Context,
     phrase: Annotated[str, typer.Argument(help="Words or topic.")],
     json: bool = options.JSON,
-    k: int = given(10, "N", "Number of exchanges to show.", "-k", min=1, max=500),
+    k: int = given(10, "N", "Number of exchanges to show.", "-n", "-k", min=1, max=500),
     program: str = options.PROGRAM,
     project: str = options.PROJECT,
     since: str = given("", "DATE", "Only what was said on this day or later."),

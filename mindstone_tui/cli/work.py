@@ -14,7 +14,9 @@ from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.work import OFTEN, Act, Remedy, Subject, WorkDone
 from mindstone_tui.core.text import one_line, plural
 
-Count = Annotated[int, typer.Option("-k", metavar="N", help="Number to show.", min=1, max=100)]
+Count = Annotated[
+    int, typer.Option("-n", "-k", metavar="N", help="Number to show.", min=1, max=100)
+]
 _WIDE = 160
 _T = TypeVar("_T")
 

@@ -376,9 +376,9 @@ async def test_a_search_on_the_page_takes_filters_among_its_words(
         assert await found("program:codex project:api") == ([key], [])
         assert await found("program:codex staging port role:user") == ([key], [key])
         assert await found("program:claude staging port") == ([], [])
-        wrong = await client.get("/page/search", params={"query": "since:monday port"})
+        wrong = await client.get("/page/search", params={"query": "since:someday port"})
         assert wrong.status_code == 400
-        assert "monday is not a date" in wrong.json()["error"]["message"]
+        assert "someday is not a date" in wrong.json()["error"]["message"]
 
 
 async def test_the_page_marks_what_was_rewound_and_what_was_cut_off(

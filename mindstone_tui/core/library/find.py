@@ -298,9 +298,8 @@ def _fresh(each: SessionPlaces, embedder: embedding.Embedder) -> recall_index.Re
 def _moment(text: str) -> float | None:
     if not text:
         return None
-    if (moment := parse_time(text)) is None:
-        raise errors.UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
-    return moment.timestamp()
+    moment = parse_time(text) or parse_time(profile.day_named(text, 0))
+    return moment.timestamp() if moment else None
 
 
 def _hit(hit: ranking.Hit) -> RecalledHit:

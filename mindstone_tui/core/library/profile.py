@@ -14,7 +14,7 @@ import contextlib
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -27,6 +27,7 @@ from mindstone_tui.core.entries.window import InstructionsChanged, PromptPlanned
 from mindstone_tui.core.providers.catalogue import PriceBook
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import directory, reader
+from mindstone_tui.core.transcript.encode import utc_now
 from mindstone_tui.core.values import alike
 
 ROLES: Final = ("user", "assistant", "tool")
@@ -130,21 +131,27 @@ def read_typed(text: str) -> TypedSearch:
 
 
 def checked(wanted: SessionFilter) -> SessionFilter:
-    """The same filter; raises a `UsageError` where it can mean nothing."""
-    for day in (wanted.since, wanted.until):
-        _check_day(day)
+    """The same filter, its days as dates; raises a `UsageError` where it can mean nothing."""
     if wanted.role and wanted.role not in ROLES:
         raise errors.UsageError(f"Unknown role {wanted.role}.", "Use user, assistant or tool.")
-    return wanted
+    return msgspec.structs.replace(
+        wanted, since=day_named(wanted.since, 0), until=day_named(wanted.until, 1)
+    )
 
 
-def _check_day(text: str) -> None:
-    try:
-        known = not text or date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        known = False
-    if not known:
-        raise errors.UsageError(f"{text} is not a date.", "Write it as 2026-03-31.")
+def day_named(text: str, end: Literal[0, 1]) -> str:
+    """The date that somebody wrote or named, such as yesterday; of a week its first or last."""
+    with contextlib.suppress(ValueError):
+        if not text or date.fromisoformat(text).isoformat() == text:
+            return text
+    from mindstone_tui.core.recall.course import days_named  # half of what recall knows: 30 ms
+
+    if (days := days_named(text, utc_now().date())) is None:
+        raise errors.UsageError(
+            f"{text} is not a date.",
+            "Write it as 2026-03-31, 3 feb, monday, yesterday or last week.",
+        )
+    return days[end].isoformat()
 
 
 def day_after(day: str) -> str:

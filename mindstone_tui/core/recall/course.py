@@ -34,6 +34,7 @@ _DATE: Final = pattern_of(
     rf"|\b(?P<month2>{_MONTH})[a-z]*\.? (?:the )?(?P<day2>\d{{1,2}})(?:st|nd|rd|th)?\b"
     r"|\bthe (?P<day3>\d{1,2})(?:st|nd|rd|th)\b"
     r"|\b(?P<weekday>mon|tues|wednes|thurs|fri|satur|sun)days?\b"
+    r"|\b(?P<ago>\d{1,3}) (?P<unit>day|week|month|year)s? ago\b"
     r"|\b(?P<near>yesterday|today|this morning|last week|this week)\b",
     re.IGNORECASE,
 )
@@ -81,6 +82,12 @@ def answer_of_course(question: str, history: Sequence[Passage], today: date) -> 
     return f"{named}: {quoted}" if quoted else f"I found nothing that was said on {named}."
 
 
+def days_named(text: str, today: date) -> tuple[date, date] | None:
+    """The first and last of the days that a text is, and says nothing else; of the last year."""
+    lately = {today - timedelta(days) for days in range(366)}
+    return span_of(text, lately, today) if _DATE.fullmatch(text.strip()) else None
+
+
 def span_of(question: str, days: Collection[date], today: date) -> tuple[date, date] | None:
     """The first and last day that a question names; without a year, the newest one that fits."""
     found = _DATE.search(question)
@@ -92,6 +99,9 @@ def span_of(question: str, days: Collection[date], today: date) -> tuple[date, d
             return monday, monday + timedelta(6)
         day = today - timedelta(near == "yesterday")
         return day, day
+    if found["ago"]:
+        unit = {"day": 1, "week": 7, "month": 30, "year": 365}[found["unit"].lower()]
+        return (day := today - timedelta(int(found["ago"]) * unit)), day
     number = int(found["day"] or found["day2"] or found["day3"] or 0)
     named = (found["month"] or found["month2"] or "").title()
     month = next((at for at, each in enumerate(MONTHS, 1) if named and each.startswith(named)), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from mindstone_tui.core.library.profile import (
 )
 from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.recall.course import days_named
 from tests.builders import transcript_in
 
 
@@ -145,12 +147,29 @@ def test_filters_are_told_from_words() -> None:
     assert read_typed("subprogram:codex").wanted is None
 
 
-@pytest.mark.parametrize(
-    "wanted", [SessionFilter(since="yesterday"), SessionFilter(until="2026-02-30")]
-)
+@pytest.mark.parametrize("wanted", [SessionFilter(since="soon"), SessionFilter(until="2026-02-30")])
 def test_what_is_no_date_is_refused(wanted: SessionFilter) -> None:
     with pytest.raises(UsageError, match="is not a date"):
         checked(wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("yesterday", "2026-02-10", "2026-02-10"),
+        ("last week", "2026-02-02", "2026-02-08"),
+        ("Friday", "2026-02-06", "2026-02-06"),
+        ("3 feb", "2026-02-03", "2026-02-03"),
+        ("Dec 24", "2025-12-24", "2025-12-24"),
+        ("2 weeks ago", "2026-01-28", "2026-01-28"),
+    ],
+)
+def test_days_are_named_as_people_name_them(text: str, first: str, last: str) -> None:
+    days = days_named(text, date(2026, 2, 11))
+    assert days is not None
+    assert [day.isoformat() for day in days] == [first, last]
+    assert days_named(f"{text} or so", date(2026, 2, 11)) is None
+    assert checked(SessionFilter(since=text)).since.startswith("20")
 
 
 def test_an_unknown_role_is_refused() -> None:
