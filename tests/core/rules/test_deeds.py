@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from mindstone_tui.core.entries import ToolCall
 from mindstone_tui.core.rules.checks import verdict_of
-from mindstone_tui.core.rules.deeds import of_call
+from mindstone_tui.core.rules.deeds import of_call, of_command
 from mindstone_tui.core.rules.grammar import compile_rule
 
 PATCH = (
@@ -34,3 +35,13 @@ def test_a_change_is_seen_by_whatever_tool_it_is_made(
         check = compile_rule(rule)
         assert check is not None
         assert verdict_of(check, deed) == "deny"
+
+
+@pytest.mark.parametrize("word", ["word ", "sudo ", "find . -exec "])
+def test_a_command_of_thousands_of_words_takes_little_memory(tmp_path: Path, word: str) -> None:
+    tracemalloc.start()
+    deed = of_command(word * 3_000 + "rm -rf /", tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert deed.commands
+    assert peak < 80_000_000  # what others may run of it was kept anew from every word on
