@@ -324,8 +324,9 @@ class _Use(msgspec.Struct):
             except errors.MindstoneError as error:
                 return _failed(error.sentence)
             except Exception as error:  # a bug in a tool is the tool's failure, not the turn's
+                # Its words may be a stranger's: they go into the log, and not unfenced to a model.
                 context.report_bug(error)
-                return _failed(f"{tool.name} failed: {type(error).__name__}: {error}")
+                return _failed(f"{tool.name} failed: {type(error).__name__}.")
             finally:
                 pieces.put_nowait(None)
 

@@ -29,6 +29,9 @@ _RUN_OPTIONS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-x", "--
 _PROSE: Final = (".md", ".mdx", ".markdown", ".rst", ".adoc", ".txt")
 _KEYWORDS: Final = frozenset(("if", "then", "else", "elif", "do", "while", "until", "!", "time"))
 _MOST_LINES: Final = 2_000
+_MOST_WORDS, _LONGEST_RUN, _MOST_FOUND = 5_000, 200, 20_000
+"""Words of a part, words of a command that another may run, and commands in all that are looked at:
+no work needs more, and 100 KB of words would take 10 GB."""
 """Of a command that cannot be read, so many lines are looked at."""
 _ERASES: Final = frozenset(("rm", "rmdir", "unlink", "shred", "srm", "trash"))
 
@@ -139,15 +142,17 @@ def commands_of(parts: Iterable[CommandPart]) -> tuple[tuple[SeenCommand, ...], 
     aliases: dict[str, list[str]] = {}
     for part in (seen for one in parts for seen in _as_lines(one)):
         written += part.written
-        words: list[str | None] = list(part.words)
-        aliases |= _named_anew(part.words)
+        words: list[str | None] = list(part.words[:_MOST_WORDS])
+        aliases |= _named_anew(part.words[:_MOST_WORDS])
         left = dict(aliases)
-        while words:
+        while words and len(found) < _MOST_FOUND:
             words = _spelt_out(words, left)
             found.append(SeenCommand(tuple(one for one in words if one is not None), part.hidden))
             name = (words[0] or "").rpartition("/")[2]
             # Not what the whole part does: where its output goes says nothing of its words.
-            writes = any(it in ("writes", "deletes") for it, _ in of_program(name, words))
+            writes = False
+            with contextlib.suppress(RecursionError):
+                writes = any(it in ("writes", "deletes") for it, _ in of_program(name, words))
             if writes and (name, *words[1:2]) not in RECORDS:
                 written += [one for one in words[1:] if one and not one.startswith("-")]
             found += _run_by(name, [one for one in words if one is not None])
@@ -162,8 +167,8 @@ def _as_lines(part: CommandPart) -> Iterator[CommandPart]:
     """
     yield part
     if not part.words:
-        for line in islice(pattern_of(r"[;&|\n(){}]+").split(part.text), _MOST_LINES):
-            words = [word.strip("'\"") for word in line.split()]
+        for line in islice(pattern_of(r"[;&|\n(){}]+").split(part.text, _MOST_LINES), _MOST_LINES):
+            words = [word.strip("'\"") for word in line.split(None, _MOST_WORDS)]
             while words and words[0] in _KEYWORDS:
                 words.pop(0)
             yield msgspec.structs.replace(part, text=line, words=tuple(words), written=())
@@ -179,7 +184,7 @@ def _run_by(name: str, words: Sequence[str]) -> Iterator[SeenCommand]:
     first = next((at for at, one in enumerate(words) if one in _RUN_OPTIONS), 0)
     if first or row.opaque or row == Program() or not {"*", action}.isdisjoint(row.sets_up):
         for at in range(first + 1, len(words)):
-            yield SeenCommand(tuple(words[at:]))
+            yield SeenCommand(tuple(words[at : at + _LONGEST_RUN]))
             value = pattern_of(r"\A--[\w-]+=").sub("", words[at])
             for line in pattern_of(r"&&|[;&|\n]").split(value) if " " in value else ():
                 with contextlib.suppress(ValueError):

@@ -171,7 +171,9 @@ async def carry_out(
     """Run exactly what was approved; the result is clean, delimited and never an exception."""
     started = time.monotonic()
     try:
-        result = await tool.run(_unchanged(tool, approval, context), context)
+        given, seen = _unchanged(tool, approval, context), approval.preview
+        meant = (seen.root, seen.place) if seen.root else ()
+        result = await tool.run(given, msgspec.structs.replace(context, meant=meant))
     except NotAllowed as error:
         result = _failed("refused", error)
     except ToolError as error:

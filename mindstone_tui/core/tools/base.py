@@ -53,6 +53,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a confined command may use the network."""
     unseen: bool = False
     """No person looked at this call: what it plants for other programs is taken back."""
+    meant: tuple[object, ...] = ()
+    """Root and parts of the file that may be changed: nothing else is, wherever links lead now."""
     stop: asyncio.Event | None = None
     """Set when the person interrupts."""
     progress: Callable[[bytes], None] | None = None

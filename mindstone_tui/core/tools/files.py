@@ -211,7 +211,7 @@ def _apply(change: _Change, path: str, context: base.ToolContext) -> base.ToolRe
         context.workspace.read_whole(path, MOST_EDITED) != change.before
     ):
         raise ToolError(f"{path} changed in the meantime.", "Read it again.")
-    place = context.workspace.replace(path, change.after)
+    place = context.workspace.replace(path, change.after, context.meant)
     diff = change.diff
     added = sum(line.startswith("+") and not line.startswith("+++") for line in diff.split("\n"))
     removed = sum(line.startswith("-") and not line.startswith("---") for line in diff.split("\n"))

@@ -111,7 +111,7 @@ def has_risky_option(command: tuple[str, ...]) -> bool:
 
 
 def _is_risky(table: RiskyOptions, word: str, *, first: bool) -> bool:
-    if word.startswith(table.words):
+    if word.startswith(table.words) or (table.words and "%G" in word):  # asks gpg, as git is told
         return True
     if not word.startswith("-") or word == "-":
         bundle = first and table.bare_bundle and any(sign in table.letters for sign in word)

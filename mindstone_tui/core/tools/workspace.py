@@ -138,9 +138,14 @@ class Workspace:
             with os.fdopen(os.dup(fd), "rb") as file:
                 return file.read(limit + 1)
 
-    def replace(self, path: str, data: bytes) -> Place:
-        """Put a new file in the place of the old one, if any, keeping its permissions."""
+    def replace(self, path: str, data: bytes, meant: tuple[object, ...] = ()) -> Place:
+        """Put a new file in the place of the old one, if any, keeping its permissions.
+
+        Where that is no longer the root and the parts that were `meant`, nothing is written.
+        """
         with self._walk(path, missing="make") as (place, folder, name):
+            if meant and (str(place.root), place.parts) != meant:
+                raise NotAllowed(f"{path} leads elsewhere meanwhile.", "Look again.")
             if self.standing(place) == "protected":
                 raise NotAllowed(f"{place.path} is protected.", "Change it yourself, outside.")
             mode = _mode_of(name, folder, path)

@@ -71,4 +71,5 @@ async def test_a_bug_in_a_tool_is_a_result_and_is_reported(home: Path) -> None:
     await use_tools(context, 1, (call("look"),), watch, lambda *some: told.extend(some))
     assert isinstance(told[-1], events.ToolEnded)
     assert told[-1].status == "error"
+    assert "stone" not in told[-1].text  # nobody fenced what an error quotes
     assert [type(bug) for bug in bugs] == [KeyError]

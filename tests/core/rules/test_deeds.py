@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import msgspec
@@ -77,3 +78,13 @@ def test_tests_count_as_passed_only_where_their_end_is_known(
     assert (verdict(ran) == "allow") == counts
     assert verdict(ran, ("git add -A", "[exit code 0]")) == verdict(ran)
     assert verdict(ran, ("echo x >> a.py", "[exit code 0]")) == "deny", "changed since"
+
+
+@pytest.mark.parametrize("word", ["word ", "sudo ", "find . -exec "])
+def test_a_command_of_thousands_of_words_takes_little_memory(tmp_path: Path, word: str) -> None:
+    tracemalloc.start()
+    deed = of_command(word * 3_000 + "rm -rf /", tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert deed.commands
+    assert peak < 80_000_000  # what others may run of it was kept anew from every word on

@@ -37,7 +37,7 @@ RULES = tuple(
     Rule.parse("allow", f"shell {text}")
     for text in (
         *("ls *", "cat *", "git status *", "git diff *", "grep *", "echo *", "find *", "head *"),
-        *("wc *", "pwd"),
+        *("wc *", "pwd", "git log *", "git show *", "git cat-file *"),
     )
 )
 

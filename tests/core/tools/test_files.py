@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.errors import ToolError
-from mindstone_tui.core.tools.base import ToolContext, ToolLimits, ToolResult
+from mindstone_tui.core.redaction import Redactor
+from mindstone_tui.core.tools.approvals import carry_out, prepare
+from mindstone_tui.core.tools.base import Preview, ToolContext, ToolLimits, ToolResult
 from mindstone_tui.core.tools.files import FILE_TOOLS, FOLDER_TOOLS, GREP, _matches, _step
 from mindstone_tui.core.tools.workspace import Workspace
 
@@ -90,6 +94,27 @@ async def test_every_file_tool_names_a_path_from_the_working_folder_on(
     assert changed.text.startswith("Changed src/a.py:")
     climbing = TOOLS["read"].preview({"path": "../elsewhere.txt"}, context)
     assert climbing.title == "read ../elsewhere.txt"
+
+
+async def test_a_link_that_is_swapped_after_the_last_look_leads_nowhere(
+    tmp_path: Path, context: ToolContext
+) -> None:
+    for folder in ("notes", ".vscode"):
+        (tmp_path / folder).mkdir()
+    link, write, looks = tmp_path / "d", TOOLS["write"], []
+    link.symlink_to("notes")
+
+    def preview(given: Mapping[str, object], context: ToolContext) -> Preview:
+        looks.append(write.preview(given, context))
+        if len(looks) == 2:
+            link.unlink()
+            link.symlink_to(".vscode")
+        return looks[-1]
+
+    tool = msgspec.structs.replace(write, preview=preview)
+    approval = prepare(tool, "c9", '{"path":"d/tasks.json","content":"x"}', context)
+    result, _ = await carry_out(tool, approval, context, redactor=Redactor(), nonce="n")
+    assert (result.status, list((tmp_path / ".vscode").iterdir())) == ("refused", [])
 
 
 async def test_a_new_file_makes_its_folders_and_shows_its_whole_content(
