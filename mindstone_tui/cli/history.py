@@ -374,7 +374,7 @@ def files(
     at: int | None = given(
         None,
         "TURN",
-        "After this turn, 0 is before the first; as they are now if omitted.",
+        "After this turn, 0 is before the first; after the last if omitted.",
         "--at",
         min=0,
     ),
@@ -382,7 +382,7 @@ def files(
     session: str = options.SESSION,
     json: bool = options.JSON,
 ) -> None:
-    """Show files as they are now, or were after a turn.
+    """Show files as turns left them, by now or after one of them.
 
     Only files that a turn touched are known. Nothing in the workspace is changed; `mindstone run
     "/undo"` does that.
@@ -401,8 +401,8 @@ def files(
         count, problems = known.write(at, paths.from_home(out).absolute())
         for problem in problems:
             output.hint(problem)
-        when = "are now" if at is None else f"were after turn {at}"
-        output.hint(f"{plural(count, 'path')} as they {when} are in {out}.")
+        when = "turns left them" if at is None else f"they were after turn {at}"
+        output.hint(f"{plural(count, 'path')} as {when} are in {out}.")
         return
     found = known.at(at)
     if json:
@@ -414,6 +414,8 @@ def files(
         output.table(("STATE", "SHA-256", "PATH"), rows)
         if away := sum(not it.kept for it in found):
             output.hint(f"{plural(away, 'file')} by the transcript alone: {file_states.NOT_KEPT}.")
+        if others := known.changed_since() if at is None else ():
+            output.hint(f"Changed by somebody else since: {exact(', '.join(others))}.")
 
 
 def _state(each: file_states.FileAt) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from mindstone_tui.core import errors, paths, patterns
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.context import summary_call, window_view
+from mindstone_tui.core.context.extract import folded
 from mindstone_tui.core.entries import Entry, Line, derived, standings, window
 from mindstone_tui.core.events.narrate_entry import decided
 from mindstone_tui.core.language.replacement import meant_by, replaces
@@ -26,6 +27,7 @@ from mindstone_tui.core.memory.proposals import (
     ProposalState,
     credit,
 )
+from mindstone_tui.core.rules.book import retired_in
 from mindstone_tui.core.statements.recogniser import recognise
 from mindstone_tui.core.statements.statement import Utterance
 from mindstone_tui.core.text import as_data, fresh_nonce, one_line
@@ -444,6 +446,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         with self._context.transcript.history() as history:
             read = window_view.reader(history)
             head, rewinds = history.head.seq, reader.rewinds_of(history)
+            until = retired_in(history)
 
             def counting(first: int) -> Iterator[Line]:
                 # What a fork took along is reviewed where it was said.
@@ -461,6 +464,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
                     )[1].entry.proposal
                     for one in piece.findings
                     if not self.knows(one.text)
+                    and not until.get(folded(one.text))
                     and not (one.kind == "lesson" and one.sources[-1:] in corrected)
                 ]
                 self._write(

@@ -7,7 +7,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from mindstone_tui.core.entries.base import ByHand, Entry, Part, Place, Span, TextEntry
+from mindstone_tui.core.entries.store import ChangesTakenBack
 from mindstone_tui.core.entries.window import WindowState
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import one_line
 
 Importance = Literal["critical", "high", "normal"]
@@ -49,6 +51,18 @@ def undone_in_words(by: int | None, left: Collection[str] = (), *, sign: str = "
     """`changes to files taken back by #12, all but a.py`: beside what a turn says and did."""
     kept = f", all but {one_line(', '.join(left), 200)}" if left else ""
     return [f"changes to files taken back by {sign}{by}{kept}"] if by else []
+
+
+_UNDONE: Final = pattern_of(r" \(changes to files taken back by line \d.*\)\Z")
+
+
+def with_undone(words: str, seq: int, act: ChangesTakenBack) -> str:
+    """A request with what a line did to its turn's changes to files, as long as that holds."""
+    if not act.whole_turns:
+        return words
+    by, left = act.then(seq, 0, ())
+    marks = (f" ({mark})" for mark in undone_in_words(by, left, sign="line "))
+    return "".join([_UNDONE.sub("", words), *marks])
 
 
 class Replacement(Part, kw_only=True):

@@ -341,6 +341,8 @@ class _Work:
                 self._state = state if calls or not text.strip() else _answered(state, text, line)
             case conversation.AssistantPartial(text=text) if text.strip():
                 self._state = _cut_off(state, text, line)
+            case FilesRestored(turns=turns) as act if state.goal_turn in turns:
+                self._state = replace(state, goal=derived.with_undone(state.goal, line.seq, act))
             case derived.SummaryDerived():
                 self._state = replace(state, summary=line.seq)
 
@@ -410,10 +412,7 @@ def _is_retired(one: statement.Statement, gone: Collection[str]) -> bool:
     return one.is_of_task and bool(gone) and not replacement.says_more(one.words, gone)
 
 
-_KIND_OF_NOTE: Final[dict[str, statement.StatementKind]] = {
-    "constraints": "rule",
-    "decisions": "decision",
-}
+_KIND_OF_NOTE: Final = dict[str, statement.StatementKind](constraints="rule", decisions="decision")
 
 
 def _restated(one: Sourced) -> statement.Statement:
@@ -581,9 +580,7 @@ def _with_plan(state: Checkpoint, steps: Sequence[tuple[str, Status]], line: Lin
     if not steps and not isinstance(line.entry, derived.TodoChanged):
         return state
     kept = tuple(one for one in state.subtasks if one.status == "done")
-    found = [
-        Subtask(title=quoted(line, title), status=status, seq=line.seq) for title, status in steps
-    ]
+    found = (Subtask(title=quoted(line, one), status=now, seq=line.seq) for one, now in steps)
     return _with_subtasks(replace(state, subtasks=kept), found)
 
 

@@ -66,6 +66,17 @@ class FilesOfSession:
             for (root, path), node in sorted(self.story.at(turn).items())
         ]
 
+    def changed_since(self) -> list[str]:
+        """Files that are not as the last turn left them, where their folder is on this machine."""
+
+        def is_another(root: Path, path: str, left: scan.Node | None) -> bool:
+            now = restore.node_in(root, path, None, _NO_LIMIT) if root.is_dir() else left
+            known = self._keeps(left) and "folder" not in (left and left.kind, now and now.kind)
+            return known and now != left
+
+        told = sorted(self.story.at(None).items())
+        return [path for (root, path), left in told if is_another(Path(root), path, left)]
+
     def content(self, turn: int | None, path: str) -> bytes:
         """A file's bytes as they were then, or those with a hash: `sha256:3dee2f9934c7`."""
         if path.startswith(BY_HASH):

@@ -13,6 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core import disk, errors, paths, transcript, values
+from mindstone_tui.core.context.extract import folded
 from mindstone_tui.core.entries import Line, derived, provenance
 from mindstone_tui.core.rules.checks import Deed, RuleCheck, Verdict, verdict_of
 from mindstone_tui.core.rules.grammar import compile_rule
@@ -128,7 +129,7 @@ class RuleBook:
         Returns what stands since. Imported words make no rule, nor does what a fork copied.
         """
         with transcript.History(places) as history:
-            lines = list(history.newest(("rule_set", "rule_retired"), history.head.seq + 1))[::-1]
+            lines = _lines_in(history)
         before = self.all()
         if with_those_in(lines, before) == before:
             return []
@@ -170,6 +171,15 @@ def rule_of(entry: derived.RuleSet, line: Line, number: int) -> StandingRule:
         folder=entry.folder,
         check=compile_rule(entry.words),
     )
+
+
+def _lines_in(history: transcript.History) -> list[Line]:
+    return [*history.newest(("rule_set", "rule_retired"), history.head.seq + 1)][::-1]
+
+
+def retired_in(history: transcript.History) -> dict[str, str]:
+    """Until when what a session set as rules stood, by their folded words; "" for what stands."""
+    return {folded(one.words): one.retired for one in with_those_in(_lines_in(history), ())}
 
 
 def with_those_in(lines: Iterable[Line], rules: Sequence[StandingRule]) -> list[StandingRule]:

@@ -126,6 +126,8 @@ _MODEL_ASKS: Final = pattern_of(
     r"\bopen (?:question|issue|point)\b|\btbd\b|\bto be (?:decided|determined|clarified)\b"
     r"|\bstill (?:open|undecided|unclear)\b"
 )
+_CITED: Final = pattern_of(r"(?m)^.*\((?:[^()\n]{1,40}, )?line \d+[^()\n]{0,200}\)$")
+"""A row that a model quotes from history, with its line: it was settled there."""
 _LOOKED_AT: Final = 200
 _PRINTED_OPENS: Final = pattern_of(
     r"[⨯✖❌✗×]|\W*(?:at [\w.<>$]+ ?\(|file \"|traceback\b|error (?:code|\w+ing)\b"
@@ -207,7 +209,8 @@ def _by_person(text: str) -> tuple[Statement, ...]:
 
 @remembers(_REMEMBERED)
 def _by_model(text: str) -> tuple[Statement, ...]:
-    return tuple(_found(Utterance(speaker="assistant", text=text, line=0)))
+    own = _CITED.sub(lambda row: " " * len(row[0]), text)
+    return tuple(_found(Utterance(speaker="assistant", text=own, line=0)))
 
 
 def kind_of_sentence(sentence: str) -> StatementKind | None:

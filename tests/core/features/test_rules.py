@@ -9,14 +9,22 @@ import pytest
 
 from mindstone_tui.core.entries import Span
 from mindstone_tui.core.entries.conversation import ToolRefused, ToolReturned
-from mindstone_tui.core.entries.derived import HandoffWritten, OfferAnswered, RuleFired, RuleSet
+from mindstone_tui.core.entries.derived import (
+    HandoffWritten,
+    MemoryProposed,
+    OfferAnswered,
+    RuleFired,
+    RuleSet,
+)
 from mindstone_tui.core.events import Answer, ToolAsked
+from mindstone_tui.core.interchange.export.story import StorySource, outcomes
 from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.rules.book import RuleBook, StandingRule, with_those_in
 from mindstone_tui.core.rules.checks import Deed, SeenCommand, verdict_of
 from mindstone_tui.core.rules.grammar import compile_rule
 from mindstone_tui.core.shared.sync import sync
+from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.history_store import FileStore
 from tests.core.interchange.helpers import FIXTURES, take_over
 from tests.core.session.stage import calls, on_stage, script
@@ -167,6 +175,25 @@ async def test_rules_are_played_over_a_recorded_session_of_another_program(
         await stage.run("/rules retire 1")
         _, said = await stage.run("/rules replay")
         assert said == "Nothing in it would have been stopped."
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_what_a_person_retired_is_neither_proposed_nor_told_as_decided(
+    home: Path, tmp_path: Path, again: bool
+) -> None:
+    rule = "Never sail on Sundays."
+    async with on_stage(home, model=script(tmp_path, {"text": "ok"}, loop=True)) as stage:
+        await stage.say(f"{rule} We start now.")
+        await stage.run("/keep yes")
+        assert "stands no longer" in (await stage.run("/rules retire 1"))[1]
+        if again:
+            await stage.say(f"We do it again. {rule}")
+        await stage.run("/task done")
+        proposed = [one.after for one in stage.entries(MemoryProposed)]
+        with History(stage.places) as history:
+            decided = outcomes(StorySource(history))["Decided"]
+        assert not [one for one in proposed if rule in one]
+        assert (rule in decided) is again
 
 
 @pytest.mark.parametrize("way", ["mindstone", "python -m mindstone_tui", "sh -c 'mindstone"])

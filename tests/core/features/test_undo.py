@@ -798,6 +798,24 @@ async def test_a_task_shows_its_files_as_they_are(tmp_path: Path) -> None:
         assert "m.txt (not on disk)" in (await stage.run("/task"))[1]
 
 
+async def test_files_are_shown_as_turns_left_them_with_those_that_are_others_by_now(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = workspace(tmp_path)
+    async with on_stage(home, cwd=work, model=model(tmp_path), asks=True) as stage:
+        await play(stage)
+        (work / "new/deep/c.txt").write_text("mine\n")
+        assert (await stage.run("/undo 2 --rest"))[0].ok
+    assert run_verb(["files", "-s", "main"]) == 0
+    assert capsys.readouterr().err == "Changed by somebody else since: new/deep/c.txt.\n"
+    for step in (["files", "--at", "1", "-s", "main"], ["files", "--json", "-s", "main"]):
+        assert run_verb(step) == 0
+        assert capsys.readouterr().err == ""
+    (work / "new/deep/c.txt").write_text("made\n")
+    assert run_verb(["files", "-s", "main"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 async def test_a_file_that_a_redo_left_alone_stays_taken_back_by_name(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,7 @@ from mindstone_tui.core.entries.derived import (
     TodoItem,
 )
 from mindstone_tui.core.entries.line import IMPORTED
+from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.handoff.checkpoint import (
     Checkpoint,
     FinishedCommand,
@@ -241,6 +242,22 @@ def test_a_short_request_waits_until_it_is_answered(said: str, waits: str | None
     assert (state.asked and state.asked.text, state.goal) == (waits, PLAN)
     assert after(user(PLAN), user(said)).asked == after(user(PLAN)).asked, "that still waits"
     assert after(user(PLAN), user(said), model("Done.")).asked is None
+
+
+def test_a_topic_says_while_what_it_did_to_files_is_taken_back() -> None:
+    act: dict[str, Any] = {"turns": (1,), "total": 1, "changes": (), "root": "", "token": ""}
+    undo, redo = (FilesRestored(direction=way, manifest="", **act) for way in ("undo", "redo"))
+    rest = FilesRestored(direction="undo", manifest="", left=("a.py: newer",), **act)
+    back = "(changes to files taken back by line {})"
+    for acts, mark in (
+        ([undo], back.format(2)),
+        ([undo, redo], ""),
+        ([undo, redo, undo], back.format(4)),
+        ([undo, rest], "(changes to files taken back by line 3, all but a.py)"),
+    ):
+        assert after(user(PLAN), model("Fine."), *acts).goal == f"{PLAN} {mark}".strip()
+    other = "Draw the chart of every river gauge upstream."
+    assert after(user(PLAN), model("Fine."), undo, user(other)).goal == other
 
 
 LONG = "Please draw " + "every single gauge of the river again and " * 20

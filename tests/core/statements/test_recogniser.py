@@ -513,3 +513,18 @@ def test_of_a_very_long_paste_the_words_around_it_are_read(fence: str) -> None:
 def test_where_a_rule_is_for_may_stand_before_it_without_a_comma(said: str) -> None:
     (found,) = recognise(Utterance(line=1, text=said, speaker="user", turn=1))
     assert (found.kind, found.sure, found.words) == ("rule", True, said)
+
+
+def test_what_a_model_quotes_with_its_line_is_settled_there() -> None:
+    def settled(text: str) -> list[tuple[int, str]]:
+        found = recognise(Utterance(speaker="assistant", text=text, line=1))
+        return [(one.at.start, one.words) for one in found]
+
+    rows = [
+        "The staging port is 6633. (1 March, line 26†)",
+        "Also: We decided: the cache is called pool. (19 November, line 19)",
+        "Before: We decided to use Redis. (line 9 of agent:default:main)",
+    ]
+    assert settled("\n".join(rows)) == []
+    own = "We decided to keep the pool (see line 19 of pool.py) as it is."
+    assert settled("\n".join([*rows, own])) == [(len("\n".join(rows)) + 1, own)]

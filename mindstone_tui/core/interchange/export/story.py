@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from mindstone_tui.core import errors, patterns, transcript
+from mindstone_tui.core.context.extract import folded
 from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conversation, window
 from mindstone_tui.core.entries.actions import Action, actions_of, kind_of
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
@@ -22,6 +23,7 @@ from mindstone_tui.core.entries.standings import (
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.language import intent, replacement, sentences
+from mindstone_tui.core.rules.book import retired_in
 from mindstone_tui.core.statements.recogniser import recognise
 from mindstone_tui.core.statements.statement import Utterance
 from mindstone_tui.core.text import as_written, inside, plural
@@ -267,8 +269,8 @@ Outcomes = dict[str, dict[str, list[tuple[int, int]]]]
 def outcomes(source: StorySource) -> Outcomes:
     """What was asked, decided and corrected, and which commits and files came of it.
 
-    Everything is quoted from its line. What was rewound, corrected or taken back, and what failed,
-    came to nothing; what another program heard is quoted as such.
+    Everything is quoted from its line. What was rewound, corrected, retired or taken back, and
+    what failed, came to nothing; what another program heard is quoted as such.
     """
     kinds = ("Asked", "Decided", "Corrected", "Commits", "Files")
     found: Outcomes = {name: {} for name in kinds}
@@ -278,7 +280,7 @@ def outcomes(source: StorySource) -> Outcomes:
         words += f" ({'; '.join(stands)})" if stands else ""
         found[kind].setdefault(words, []).append((line.seq, line.turn))
 
-    standings = source.standings
+    standings, until = source.standings, retired_in(source.history)
     rewinds = standings.rewinds
     every = (one for one in source.lines() if one.seq not in rewinds.there)
     lines = [line for line in every if rewinds.of(line) is None]
@@ -294,7 +296,8 @@ def outcomes(source: StorySource) -> Outcomes:
                 for each in recognise(Utterance(speaker="user", text=words, line=line.seq)):
                     holds = not gone or replacement.says_more(each.words, gone)
                     name = _SETTLED.get(each.kind) if holds else None
-                    if name and (each.sure or name == "Corrected"):
+                    retired = line.ts < until.get(folded(each.words), "")
+                    if name and (each.sure or name == "Corrected") and not retired:
                         add(name, quoted(line, each.words), line)
             case conversation.ToolReturned(name=name, text=text) if kind_of(name) == "command":
                 for commit, subject in _COMMITTED.findall(inside(text)):
