@@ -4,6 +4,8 @@ Answered from what tools did in every session, each with the line that proves it
 """
 
 import contextlib
+import errno
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Final, TypeVar
@@ -20,6 +22,7 @@ from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.library.lineage import standing_in
 from mindstone_tui.core.library.search import SessionHit, search_everywhere
 from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall import acts, embedding
 from mindstone_tui.core.recall.acts import Act as Act
 from mindstone_tui.core.transcript import History
@@ -31,6 +34,7 @@ _FOLLOWED: Final = 40
 """Steps after an error in which its end is looked for."""
 _LOOKED_AT: Final = 5_000
 """Failures that are compared with an error word by word."""
+_NAMES: Final = pattern_of(rf"\b(?:{'|'.join(errno.errorcode.values())})\b")
 _MOST_WORDS: Final = 0.7
 """The share of an error's words that another one must have to be taken for the same."""
 _SHOWN: Final = 4
@@ -199,13 +203,15 @@ class WorkDone:
 
 def _alike(error: str, failures: Sequence[Act]) -> list[Act]:
     """Failures that say most of what an error says."""
-    asked = set(plain_words(error.casefold()))
-    alike = [
-        act
-        for act in failures
-        if len(asked & set(plain_words(act.error.casefold()))) >= _MOST_WORDS * len(asked)
-    ]
-    return alike if asked else []
+    asked = _words(error)
+    most = _MOST_WORDS * len(asked)
+    return [act for act in failures if asked and len(asked & _words(act.error)) >= most]
+
+
+def _words(error: str) -> set[str]:
+    """The words of an error, with what the system says for a name such as EADDRINUSE."""
+    said = _NAMES.sub(lambda name: os.strerror(getattr(errno, name[0], 0)), error)
+    return set(plain_words(said.casefold()))
 
 
 def remedies(done: acts.Done, met: Sequence[Act]) -> Iterator[Remedy]:

@@ -99,6 +99,15 @@ def test_an_error_that_bears_no_name_is_known_by_its_words(home: Path, work: Wor
     assert remedy.error.reason
 
 
+def test_the_system_s_name_of_an_error_finds_what_it_says(home: Path, work: WorkDone) -> None:
+    taken = ("run", {"command": "serve"}, "bind: Address already in use\n[exit code 1]")
+    freed = shell("fuser -k 3000/tcp")
+    worked(home, "web", "start the server", taken, freed, shell("serve", "listening"))
+    (remedy,) = work.fixes("EADDRINUSE", 5)
+    assert [step.about for step in remedy.steps] == ["fuser -k 3000/tcp"]
+    assert work.fixes("ECONNREFUSED", 5) == []
+
+
 def test_where_an_error_came_back_what_was_tried_in_between_is_no_remedy(
     home: Path, work: WorkDone
 ) -> None:
