@@ -252,8 +252,6 @@ def differ(key: SessionKey, one: str, other: str) -> UsageError:
 
 
 _LOOK_AGAIN: Final = 0.02
-_MOST_HOLLOW: Final = 1 << 30
-"""Bytes of a file that take no room, but time: a stick of 8 GB can hold a transcript of 200."""
 
 
 class FileStore:
@@ -281,14 +279,6 @@ class FileStore:
             raise PlaceError(what, "Put the folder itself there.")
         return places
 
-    def _history(self, places: SessionPlaces) -> History:
-        history = History(places)
-        status = os.fstat(history.fileno())
-        if status.st_size - status.st_blocks * 512 > _MOST_HOLLOW:
-            what = f"{places.transcript} is hollow: most of it was never written."
-            raise DamagedTranscript(what, "Restore it from a backup.")
-        return history
-
     def _find(self, key: SessionKey) -> StoredSession | None:
         with contextlib.suppress(MindstoneError):
             return self.find(key)
@@ -299,7 +289,7 @@ class FileStore:
         places = self._session(key)
         if not os.path.lexists(places.transcript):
             return None
-        with self._history(places) as history:
+        with History(places) as history:
             status = os.fstat(history.fileno())
             head = history.head
         if head.seq < 0:
@@ -329,7 +319,7 @@ class FileStore:
 
     def read(self, key: SessionKey, first: int = 0, last: int | None = None) -> Iterator[bytes]:
         """Lines as bytes; ends before one that cannot be read."""
-        with self._history(self._session(key)) as history:
+        with History(self._session(key)) as history:
             expected = first
             for offset, raw in history.raw_from(history.offset_after(first - 1)):
                 if last is not None and expected > last:
