@@ -34,6 +34,9 @@ LARGEST_FILE: Final = 4 << 20
 LARGEST_BLOB: Final = 1 << 30
 _READ_AT_ONCE: Final = 1 << 20
 NOT_ORDINARY: Final = "it is no ordinary file"
+NEVER_WRITTEN: Final = "most of it was never written"
+_MOST_HOLLOW: Final = 1 << 30
+"""Bytes of a file that take no room, but time: a stick of 8 GB can hold a file of 200."""
 _KEPT: Final = "Free space or make the folder writable; what is unsaved is kept and written first."
 """Of entries, which stay in memory until the disk takes them."""
 _TEMPORARY: Final = patterns.pattern_of(r"\..+\.[0-9a-f]{12}")
@@ -311,13 +314,16 @@ def open_regular(path: Path, *, follow: bool = True) -> int:
     if "\0" in str(path):  # as somebody wrote it into a session; no file is called so
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     fd = os.open(path, flags)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        folder = stat.S_ISDIR(os.fstat(fd).st_mode)
-        os.close(fd)
-        if folder:
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        raise OSError(errno.EINVAL, NOT_ORDINARY, str(path))
-    return fd
+    info = os.fstat(fd)
+    hollow = info.st_size - info.st_blocks * 512 > _MOST_HOLLOW
+    if hollow and os.lseek(fd, 0, os.SEEK_HOLE) == info.st_size:
+        hollow = os.lseek(fd, 0, os.SEEK_SET) > 0  # the file system packs it well
+    if stat.S_ISREG(info.st_mode) and not hollow:
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(info.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, NEVER_WRITTEN if hollow else NOT_ORDINARY, str(path))
 
 
 def read_regular(path: Path, *, most: int = LARGEST_FILE, follow: bool = True) -> bytes:

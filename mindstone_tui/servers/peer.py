@@ -44,16 +44,15 @@ class Peer(msgspec.Struct, eq=False):
     report_bug: Callable[[BaseException], object]
     _asked: dict[int, asyncio.Future[Any]] = {}
     _next: int = 1
-    _tasks: set[asyncio.Task[None]] = set()
-    _held: int = 0
-    """Bytes of what is not answered yet."""
+    _tasks: dict[asyncio.Task[None], int] = {}
+    """What is not answered yet, and how many bytes it has."""
 
     async def listen(self) -> None:
         """Answer until the other side closes its end; what it still waits for is dropped."""
         try:
             while line := await self._line():
                 self._take(line)
-                while len(self._tasks) >= MOST_OPEN or self._held > MOST_HELD:
+                while len(self._tasks) >= MOST_OPEN or sum(self._tasks.values()) > MOST_HELD:
                     await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             gone = PeerGone("The other program went away.")
@@ -114,13 +113,8 @@ class Peer(msgspec.Struct, eq=False):
 
     def _begin(self, work: Any, size: int) -> None:
         task: asyncio.Task[None] = asyncio.create_task(work)
-        self._tasks.add(task)
-        self._held += size
-        task.add_done_callback(lambda done: self._ended(done, size))
-
-    def _ended(self, task: asyncio.Task[None], size: int) -> None:
-        self._tasks.discard(task)
-        self._held -= size
+        self._tasks[task] = size
+        task.add_done_callback(self._tasks.pop)
 
     def _hear(self, message: dict[str, Any]) -> None:
         number = message.get("id")

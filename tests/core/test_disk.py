@@ -123,3 +123,10 @@ def test_temporary_files_of_killed_programs_are_swept_and_nothing_else(tmp_path:
 def test_a_name_that_no_file_can_have_is_no_file() -> None:
     with pytest.raises(FileNotFoundError):
         open_regular(Path("a\0b"))
+
+
+def test_what_was_hardly_written_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "hollow").touch()
+    os.truncate(tmp_path / "hollow", 200 << 30)
+    with pytest.raises(OSError, match="never written"):
+        open_regular(tmp_path / "hollow")

@@ -28,6 +28,8 @@ from mindstone_tui.core.transcript import History, encode, reader
 
 _AT_ONCE: Final = 200
 _VERSION: Final = int(CHUNKING)
+_ODD: Final = (MindstoneError, ValueError, TypeError, LookupError, AttributeError)
+"""What becomes of a server that is away, and of answers that are none."""
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +71,7 @@ def publish_quietly(places: SessionPlaces, settings: Settings) -> None:
     """The same after a turn; a server that is away learns of it the next time."""
     history = settings.history
     if history.search == "server" and history.address_for(places.key) and places.server.exists():
-        with contextlib.suppress(MindstoneError):
+        with contextlib.suppress(*_ODD):
             publish_session(places, settings)
 
 
@@ -160,7 +162,7 @@ def ask_servers(
     sessions = 0
     for url in filter(None, dict.fromkeys((history.url, *history.sessions.values()))):
         with (
-            contextlib.suppress(MindstoneError),
+            contextlib.suppress(*_ODD),
             contextlib.closing(copies.open_address(history, url)) as store,
         ):
             shared = passage_store.PassageStore(store)

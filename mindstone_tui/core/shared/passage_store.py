@@ -55,7 +55,7 @@ class KeptMeaning(msgspec.Struct, frozen=True):
     """Evenly distributed bytes: the first few in order are a sample."""
 
 
-class FoundPassage(msgspec.Struct, array_like=True, frozen=True):
+class FoundPassage(msgspec.Struct, frozen=True):
     """A passage as it came back."""
 
     session: int
@@ -90,7 +90,7 @@ class PassageStore:
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
-        self._ask = partial(store.ask, make=False)
+        self._ask = partial(store.ask, list[Any], make=False)
         self._owner = store.owner
         self._meaning: bool | None = None
 
@@ -113,17 +113,16 @@ class PassageStore:
         if not self.has_meaning:
             return False
         rows = self._ask(
-            tuple[tuple[bool]],
             "select exists (select from mindstone.meaning where owner = %s and model = %s)",
             *(self._owner, model),
         )
-        return rows[0][0]
+        return bool(rows[0][0])
 
     # What goes in
 
     def marks(self) -> dict[SessionKey, SearchMark]:
         """How far search has come, by session."""
-        rows = self._ask(
+        rows = self._store.ask(
             list[tuple[str, int, int]],
             "select s.key, d.seq, d.chunking from mindstone.searched d "
             "join mindstone.session s on s.id = d.session where d.owner = %s",
@@ -133,20 +132,18 @@ class PassageStore:
 
     def mark(self, key: SessionKey) -> SearchMark:
         """How far search has come in one session."""
-        where = "select seq, chunking from mindstone.searched where session = %s"
-        rows = self._ask(list[tuple[int, int]], where, of=key)
+        rows = self._ask("select seq, chunking from mindstone.searched where session = %s", of=key)
         return SearchMark(*rows[0]) if rows else SearchMark()
 
     def start_over(self, key: SessionKey, chunking: int) -> None:
         """Forget passages that were cut in an older way."""
-        self._ask(Any, "select mindstone.search_anew(%s, %s)", chunking, of=key)
+        self._ask("select mindstone.search_anew(%s, %s)", chunking, of=key)
 
     def add(
         self, key: SessionKey, after: SearchMark, through: Head, passages: Sequence[KeptPassage]
     ) -> bool:
         """Keep the passages up to a line; False when another machine was quicker."""
         rows = self._ask(
-            tuple[tuple[bool]],
             "select mindstone.add_passages(%s, %s, %s, %s, %s, %s::bigint[], %s::float8[], "
             "%s::text[], %s::int[], %s::boolean[], %s::int[], %s::text[], %b::bytea[])",
             *(after.chunking, after.seq, through.seq, through.hash),
@@ -160,17 +157,17 @@ class PassageStore:
             [each.body for each in passages],
             of=key,
         )
-        return rows[0][0]
+        return bool(rows[0][0])
 
     def without_meaning(self, key: SessionKey, model: str, most: int) -> list[tuple[int, bytes]]:
         """Passages that have no vector of this model: place and body."""
-        asked = "select place, body from mindstone.without_meaning(%s, %s, %s)"
-        return self._ask(list[tuple[int, bytes]], asked, model, most, of=key)
+        return self._ask(
+            "select place, body from mindstone.without_meaning(%s, %s, %s)", model, most, of=key
+        )
 
     def keep_meaning(self, key: SessionKey, model: str, made: Sequence[KeptMeaning]) -> None:
         """Keep vectors of passages that are there."""
         self._ask(
-            Any,
             "select mindstone.keep_meaning(%s, %s, %s::int[], %s::text[], %b::bytea[], "
             "%b::bytea[])",
             model,
@@ -186,17 +183,15 @@ class PassageStore:
     def size(self) -> int:
         """How many passages there are to find."""
         rows = self._ask(
-            tuple[tuple[int]],
-            "select coalesce(sum(passages), 0)::bigint from mindstone.searched where owner = %s",
+            "select coalesce(sum(passages), 0) from mindstone.searched where owner = %s",
             self._owner,
         )
-        return rows[0][0]
+        return int(rows[0][0])
 
     def counts(self, stems: Sequence[str], most: int) -> dict[str, int]:
         """In how many passages each stem stands; counting ends at `most`."""
         return dict(
             self._ask(
-                list[tuple[str, int]],
                 "select stem, passages from mindstone.count_stems(%s, %s, %s)",
                 *(self._owner, _kept_stems(stems), most),
             )
@@ -207,7 +202,6 @@ class PassageStore:
         if not (stems := _kept_stems(rarity)):
             return []
         return self._ask(
-            list[Place],
             "select session, place from mindstone.find_by_words(%s, %s, %s::float8[], %s::text[], "
             "%s, %s, %s::text[], %s)",
             *(self._owner, stems, [rarity[stem] for stem in stems]),
@@ -220,7 +214,6 @@ class PassageStore:
     ) -> list[Place]:
         """The nearest passages, best first."""
         return self._ask(
-            list[Place],
             "select session, place from mindstone.find_by_meaning(%s, %s, %s, %s, %s::text[], "
             "%s, %s, %s::text[], %s)",
             *(self._owner, model, len(asked), _as_text(asked)),
@@ -230,19 +223,18 @@ class PassageStore:
 
     def read(self, places: Collection[Place]) -> list[FoundPassage]:
         """Passages by their places; a place where none is has none."""
-        return self._ask(
-            list[FoundPassage],
+        rows = self._ask(
             "select session, place, key, sitting, passages, body from "
             "mindstone.read_passages(%s, %s::bigint[], %s::int[])",
             *(self._owner, *_apart(places)),
         )
+        return [FoundPassage(*row) for row in rows]
 
     def read_meaning(
         self, model: str, asked: Sequence[float], places: Collection[Place]
     ) -> dict[Place, tuple[float, bytes]]:
         """Cosine and tokens of those that have a vector of this model."""
         rows = self._ask(
-            list[tuple[int, int, float, bytes]],
             "select session, place, cosine, tokens from "
             "mindstone.read_meaning(%s, %s, %s, %s::bigint[], %s::int[])",
             *(self._owner, model, _as_text(asked), *_apart(places)),
@@ -252,7 +244,6 @@ class PassageStore:
     def sample(self, model: str, asked: Sequence[float], most: int) -> list[tuple[float, bytes]]:
         """Cosines and tokens of some passages, evenly spread: what is usual here."""
         return self._ask(
-            list[tuple[float, bytes]],
             "select cosine, tokens from mindstone.sample_meaning(%s, %s, %s, %s)",
             *(self._owner, model, _as_text(asked), most),
         )
@@ -260,7 +251,6 @@ class PassageStore:
     def lines(self, key: SessionKey, seqs: Collection[int]) -> dict[int, bytes]:
         """Lines of a history, as they are kept."""
         rows = self._ask(
-            list[tuple[int, bytes]],
             "select seq, line from mindstone.entry where session = %s and seq = any(%s)",
             sorted(seqs),
             of=key,
@@ -270,7 +260,6 @@ class PassageStore:
     def rewinds(self, key: SessionKey) -> Rewinds:
         """What of a history was taken back."""
         rows = self._ask(
-            list[tuple[bytes]],
             "select line from mindstone.entry where session = %s and ("
             'position(\'"kind":"rewound"\'::bytea in line) > 0 '
             'or position(\'"kind":"restored"\'::bytea in line) > 0)',

@@ -26,6 +26,7 @@ import msgspec
 import psycopg
 from psycopg import waiting
 from psycopg.abc import RV, PQGen
+from psycopg.conninfo import conninfo_to_dict
 
 from mindstone_tui.core import errors, values
 from mindstone_tui.core.entries.line import GENESIS
@@ -50,8 +51,9 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
     @classmethod
     def reach(cls, url: str, timeout: float) -> PatientConnection:
         """Connect within so many seconds; to another machine in clear only if that is said."""
-        parts = urlsplit(url)
-        said = _is_here(parts.hostname or "") or "sslmode" in parts.query
+        parts = conninfo_to_dict(url)
+        host = parts.get("hostaddr") or parts.get("host") or os.environ.get("PGHOST", "")
+        said = "sslmode" in parts or all(map(_is_here, str(host).split(",")))
         connection = cls.connect(
             url,
             sslmode=None if said else os.environ.get("PGSSLMODE", "require"),
@@ -146,6 +148,7 @@ _SESSION: Final = """\
 select key, head_seq, head_hash, bytes, updated,
     case when mindstone.lease_runs(lease_from, lease_until) then holder end
 from mindstone.session where owner = %s"""
+_Row = tuple[str, int, str, int, datetime, str | None]
 
 
 def place_of(url: str) -> str:
@@ -222,7 +225,16 @@ class PostgresStore:
     def _owned(self, statement: str, *parameters: object) -> list[StoredSession]:
         with self.talk():  # which knows the owner once it has a connection
             rows = self.ask(list[_Row], statement, self._owner, *parameters)
-        return [_stored(*row) for row in rows]
+        return [
+            StoredSession(
+                key=SessionKey.parse(key),
+                head=Head(seq, hash_),
+                size=size,
+                updated=timestamp(updated),
+                holder=holder or "",
+            )
+            for key, seq, hash_, size, updated, holder in rows
+        ]
 
     def append(
         self, key: SessionKey, lines: Sequence[bytes], after: Head, grant: Grant | None = None
@@ -459,18 +471,3 @@ class PostgresStore:
         row = connection.execute("select mindstone.me()").fetchone()
         me = str(row[0]) if row else ""
         return self._team or me
-
-
-_Row = tuple[str, int, str, int, datetime, str | None]
-
-
-def _stored(
-    key: str, seq: int, hash_: str, size: int, updated: datetime, holder: str | None
-) -> StoredSession:
-    return StoredSession(
-        key=SessionKey.parse(key),
-        head=Head(seq, hash_),
-        size=size,
-        updated=timestamp(updated),
-        holder=holder or "",
-    )

@@ -15,18 +15,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from mindstone_tui.core import disk
+from mindstone_tui.core import disk, errors
 from mindstone_tui.core.disk import REAL, Disk, ensure_folder, keep_blob, place_error, read_blob
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.line import GENESIS, MAX_LINE, hash_matches
-from mindstone_tui.core.errors import (
-    DamagedTranscript,
-    LeaseLost,
-    MindstoneError,
-    Overtaken,
-    PlaceError,
-    UsageError,
-)
+from mindstone_tui.core.errors import DamagedTranscript, LeaseLost, Overtaken, UsageError
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.transcript.encode import timestamp
 from mindstone_tui.core.transcript.file import Tail, TranscriptFile
@@ -252,8 +245,6 @@ def differ(key: SessionKey, one: str, other: str) -> UsageError:
 
 
 _LOOK_AGAIN: Final = 0.02
-_MOST_HOLLOW: Final = 1 << 30
-"""Bytes of a file that take no room, but time: a stick of 8 GB can hold a transcript of 200."""
 
 
 class FileStore:
@@ -271,35 +262,27 @@ class FileStore:
 
     def sessions(self) -> list[StoredSession]:
         """Every session that has a transcript, also where that cannot be read."""
-        keys = sorted(places.key for places in self._home.sessions())
-        return [found for key in keys if (found := self._find(key)) is not None]
+        found: list[StoredSession] = []
+        for key in sorted(places.key for places in self._home.sessions()):
+            try:
+                found += filter(None, [self.find(key)])
+            except errors.MindstoneError:  # whoever opens it hears why
+                found.append(StoredSession(key=key, head=Head(-1, ""), size=0))
+        return found
 
     def _session(self, key: SessionKey) -> SessionPlaces:
         places = self._home.session(key)
         if self._foreign and os.path.realpath(places.blobs) != str(places.blobs):
             what = f"On the way to {places.blobs} is a link."
-            raise PlaceError(what, "Put the folder itself there.")
+            raise errors.PlaceError(what, "Put the folder itself there.")
         return places
-
-    def _history(self, places: SessionPlaces) -> History:
-        history = History(places)
-        status = os.fstat(history.fileno())
-        if status.st_size - status.st_blocks * 512 > _MOST_HOLLOW:
-            what = f"{places.transcript} is hollow: most of it was never written."
-            raise DamagedTranscript(what, "Restore it from a backup.")
-        return history
-
-    def _find(self, key: SessionKey) -> StoredSession | None:
-        with contextlib.suppress(MindstoneError):
-            return self.find(key)
-        return StoredSession(key=key, head=Head(-1, ""), size=0)  # who opens it hears why
 
     def find(self, key: SessionKey) -> StoredSession | None:
         """One of them; a file without a readable line counts as none."""
         places = self._session(key)
         if not os.path.lexists(places.transcript):
             return None
-        with self._history(places) as history:
+        with History(places) as history:
             status = os.fstat(history.fileno())
             head = history.head
         if head.seq < 0:
@@ -329,7 +312,7 @@ class FileStore:
 
     def read(self, key: SessionKey, first: int = 0, last: int | None = None) -> Iterator[bytes]:
         """Lines as bytes; ends before one that cannot be read."""
-        with self._history(self._session(key)) as history:
+        with History(self._session(key)) as history:
             expected = first
             for offset, raw in history.raw_from(history.offset_after(first - 1)):
                 if last is not None and expected > last:

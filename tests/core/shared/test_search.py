@@ -196,6 +196,17 @@ def test_a_passage_that_no_line_says_is_not_shown(
     assert not search_everywhere(reader.places, settings, "kettle", 5).hits
 
 
+def test_a_passage_that_is_none_counts_as_no_answer(
+    home: Places, store: PostgresStore, url: str, tmp_path: Path
+) -> None:
+    published(home, store, said(home, store, "kitchen", *TALK["kitchen"]), WordModel())
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("update mindstone.passage set body = 'no passage'")
+    reader = machine(tmp_path / "reader", url)
+    settings = load(reader.places, reader.environ).settings
+    assert not search_everywhere(reader.places, settings, "kettle", 5).hits
+
+
 def test_nobody_finds_what_is_not_theirs(home: Places, store: PostgresStore, url: str) -> None:
     assert store.owner == "postgres"
     ann, bob = (f"seeker{next(_NUMBER)}" for _ in range(2))
