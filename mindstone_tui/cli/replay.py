@@ -3,13 +3,21 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import typer
 
 from mindstone_tui.cli import chat, line_chat
-from mindstone_tui.cli.options import JSON, SAMPLE, given, places, session_to_read, switch
+from mindstone_tui.cli.options import (
+    JSON,
+    SAMPLE,
+    fetch_news,
+    given,
+    places,
+    session_to_read,
+    switch,
+)
 from mindstone_tui.cli.output import (
     Progress,
     bar_chart,
@@ -22,12 +30,13 @@ from mindstone_tui.cli.output import (
     table,
 )
 from mindstone_tui.core.config import Settings, load
-from mindstone_tui.core.errors import ExitCode, NoSuchEntry, UsageError
+from mindstone_tui.core.errors import ExitCode, MindstoneError, NoSuchEntry, UsageError
 from mindstone_tui.core.interchange.samples import sample_probes
 from mindstone_tui.core.library.model_list import prices_of
 from mindstone_tui.core.library.read_only import newest_window
 from mindstone_tui.core.replay import compare, playback, rehearsal, verify_requests
 from mindstone_tui.core.replay.what_if import WhatIf, WhatIfOutcome, parse_changes, what_if
+from mindstone_tui.core.text import plural
 from mindstone_tui.core.transcript import History
 
 SESSION = typer.Argument("", help="Session; the default one if omitted.", metavar="[SESSION]")
@@ -76,7 +85,7 @@ def replay(
     turn: int | None = given(None, "N", "One turn.", min=1),
     call: int | None = given(None, "N", "A model call of that turn.", min=1),
     prompt: bool = switch("--prompt", "Print the exact request."),
-    everything: bool = switch("--all", "Every request."),
+    everything: bool = switch("--all", "Every request, of all sessions if none is named."),
     check: bool = switch("--check", "Compare with the recorded hash."),
     changes: list[str] | None = given(
         None, "KEY=VALUE", "Recalculate with another setting.", "--what-if"
@@ -93,17 +102,22 @@ def replay(
 
     Alone it plays in the app: space pauses, the arrows step by turn and by request, and the panel
     shows the window as it was. --turn N --prompt prints what was sent; --all --check proves every
-    request by its hash and exits 1 if one cannot be rebuilt. --what-if ceiling=80 --what-if
+    request of every session, or of the one that is named, by its hash and exits 1 if one cannot be
+    rebuilt. --what-if ceiling=80 --what-if
     policy=hybrid shows what other settings would have done.
     """
     if (call or prompt) and not turn:
         given = "--call" if call else "--prompt"
         raise UsageError(f"{given} needs a turn.", f"For example: --turn 17 {given}.")
+    if everything and not (changes or turn or named or session or sample):
+        _prove_all(json=json)
+        return
     with source_of(named or session, sample=sample) as history:
         if changes:
             _what_if(history, changes, sample=sample, vectors=vectors, json=json)
         elif everything or (check and not turn):
-            _prove(_requested(history, sample=sample, json=json), json=json)
+            own = _requested(history, sample=sample, json=json)
+            _say_proofs([(str(own.places.key), verify_requests.prove(own))], json=json)
         elif turn:
             for rebuilt in verify_requests.rebuilt_calls(
                 _requested(history, sample=sample, json=json), turn, call
@@ -138,21 +152,53 @@ def _requested(history: History, *, sample: bool, json: bool) -> History:
     return rehearsed
 
 
-def _prove(history: History, *, json: bool) -> None:
-    proof = verify_requests.prove(history)
+_Proofs = Sequence[tuple[str, verify_requests.Proof]]
+
+
+def _prove_all(*, json: bool) -> None:
+    """Prove every request of every session here."""
+    fetch_news()
+    proofs, unread = list[tuple[str, verify_requests.Proof]](), list[MindstoneError]()
+    every = sorted(places().sessions(), key=lambda one: one.key)
+    with Progress("sessions", len(every), quiet=json) as bar:
+        for done, where in enumerate(every):
+            bar.at(done)
+            try:
+                with History(where) as history:
+                    proofs.append((str(where.key), verify_requests.prove(history)))
+            except MindstoneError as error:
+                unread.append(error)
+    for each in unread:
+        complain(each.what, each.remedy)
+    if proofs:
+        _say_proofs(proofs, json=json)
+    elif not every:
+        hint("No sessions yet; nothing to check.")
+    if unread:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _say_proofs(proofs: _Proofs, *, json: bool) -> None:
+    several = len(proofs) > 1
+    requests, matched = (sum(getattr(one, n) for _, one in proofs) for n in ("requests", "matched"))
+    of = f" of {plural(len(proofs), 'session')}" if several else ""
     if json:
-        say_json({"session": str(history.places.key), **msgspec.structs.asdict(proof)})
+        for session, proof in proofs:
+            say_json({"session": session, **msgspec.structs.asdict(proof)})
+    elif requests:
+        say(f"{matched:,} of {requests:,} requests{of} rebuilt byte for byte")
     else:
-        say(
-            f"{proof.matched:,} of {proof.requests:,} requests rebuilt byte for byte"
-            if proof.requests
-            else "This session sent no requests, so there is nothing to check."
-        )
+        which = "These sessions" if several else "This session"
+        say(f"{which} sent no requests, so there is nothing to check.")
+    for session, proof in () if json else proofs:
+        where = f"{session}, " if several else ""
         for wrong in proof.mismatched:
-            complain(f"turn {wrong.turn}, call {wrong.call}: the hash differs. {wrong.why}".strip())
+            place = f"{where}turn {wrong.turn}, call {wrong.call}"
+            complain(f"{place}: the hash differs. {wrong.why}".strip())
         if proof.damaged:
-            complain(f"{proof.damaged} lines cannot be read.", "`mindstone verify` lists them.")
-    if proof.mismatched or proof.damaged:
+            told = f"{session}: {proof.damaged}" if several else proof.damaged
+            complain(f"{told} lines cannot be read.", "`mindstone verify` lists them.")
+    if any(proof.mismatched or proof.damaged for _, proof in proofs):
         raise typer.Exit(ExitCode.FAILED)
 
 

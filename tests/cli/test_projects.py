@@ -90,6 +90,18 @@ def test_a_fork_is_the_projects_last_session_and_is_titled_as_one(
     assert listed["side"]["title"] == "fork of ice-api: and on the side"
 
 
+def test_a_fork_of_a_session_without_a_word_is_titled_by_it_alone(
+    repository: Path, capsys: Capture
+) -> None:
+    assert run(["run", "-q", "--model", "local/guide", "begin"]) == 0
+    assert run(["run", "-q", "/rewind before turn 1"]) == 0
+    assert run(["run", "-q", "/fork side"]) == 0
+    capsys.readouterr()
+    assert run(["sessions", "--json"]) == 0
+    titles = [one["title"] for one in json.loads(capsys.readouterr().out)["sessions"]]
+    assert "fork of ice-api" in titles
+
+
 async def test_whoever_opens_a_project_with_several_sessions_is_offered_the_others(
     repository: Path,
 ) -> None:

@@ -187,6 +187,33 @@ def test_the_sample_is_rehearsed_before_it_is_proven(
     assert "nothing to check" in capsys.readouterr().out
 
 
+def test_all_of_it_is_every_request_of_every_session_unless_one_is_named(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replay(*words: str) -> tuple[int, str]:
+        code = run(["replay", "--all", "--check", *words])
+        return code, "".join(capsys.readouterr())
+
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert replay() == (0, "No sessions yet; nothing to check.\n")
+    for key in ("main", "other"):
+        said = ["run", "hello", "-m", script(tmp_path, {"text": "Hi."}, loop=True), "-s", key]
+        assert run([*said, "-q"]) == 0
+    capsys.readouterr()
+    assert replay() == (0, "2 of 2 requests of 2 sessions rebuilt byte for byte\n")
+    assert replay("-s", "other") == (0, "1 of 1 requests rebuilt byte for byte\n")
+    rows = [json.loads(row) for row in replay("--json")[1].splitlines()]
+    assert [one["session"] for one in rows] == ["agent:default:main", "agent:default:other"]
+    spoilt = next(home.rglob("other/transcript.jsonl"))
+    spoilt.write_bytes(spoilt.read_bytes().replace(b'"hello"', b'"hullo"'))
+    code, told = replay()
+    assert code == 1
+    assert "1 of 2 requests of 2 sessions" in told
+    assert "agent:default:other, turn 1, call 1: the hash differs." in told
+
+
 def test_the_sample_keeps_its_window_whatever_window_the_settings_name(home: Path) -> None:
     home.mkdir(exist_ok=True)
     (home / "config.toml").write_text("[context]\nwindow = 8192\n")

@@ -126,6 +126,13 @@ _TO_REMEMBER: Final = patterns.pattern_of(
     r"(?: that| of| this)?[\s,:]*",
     re.IGNORECASE,
 )
+
+
+def say_the_same(*texts: str) -> bool:
+    """Whether two texts say one thing, though one of them asks for it to be remembered."""
+    return consolidation.say_the_same(*(_TO_REMEMBER.sub("", one) for one in texts))
+
+
 _NAME_LENGTH: Final = 60
 _ASKED_FOR: Final = "you asked for it to be remembered"
 DIGEST: Final = "From approved memory, for this message:"
@@ -368,7 +375,7 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         answers = (line.entry for line in self.past.lines)
         not_kept = (one.words for one in answers if isinstance(one, derived.OfferAnswered))
         known = (*remembered, *(one.body for one in self.proposals.values()), *not_kept)
-        return any(consolidation.say_the_same(text, one) for one in known)
+        return any(say_the_same(text, one) for one in known)
 
     def _moment(self) -> str:
         """When the question of this turn was asked.

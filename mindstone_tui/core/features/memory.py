@@ -17,7 +17,7 @@ import msgspec
 
 from mindstone_tui.core import errors
 from mindstone_tui.core.agent.context import TurnContext, recent_texts
-from mindstone_tui.core.agent.memories import Memories, waiting_in
+from mindstone_tui.core.agent.memories import Memories, say_the_same, waiting_in
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries import Line, conversation, derived, provenance
@@ -284,6 +284,10 @@ class MemoryFeature(Feature):
         elif verb == "helped" and rest:
             name = memories.note_prevented(rest)
             yield CommandPrinted(text=f"Counted for {name}.")
+        elif verb == "add" and (known := _proposals_of(memories, rest)):
+            name = known[0].entry.proposal
+            text = f"Proposed already, as {name}.\n/memory approve {name}"
+            yield CommandPrinted(text=text, data={"proposal": name})
         elif verb == "add" and rest:
             line, made = memories.propose(
                 ProposalDraft(kind="fact", name=rest[:60], text=rest),
@@ -303,6 +307,11 @@ class MemoryFeature(Feature):
             raise WrongUse(f"`{argument}` needs to know what.")
         else:
             raise WrongUse(f"/memory does not know `{argument}`.")
+
+
+def _proposals_of(memories: Memories, text: str) -> list[ProposalState]:
+    """Those that wait and say this already."""
+    return [one for one in memories.waiting if say_the_same(one.body, text)]
 
 
 def _shelf(

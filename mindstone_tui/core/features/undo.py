@@ -219,8 +219,13 @@ async def put_back(
     turns: tuple[int, ...],
     sets: Sequence[ChangeSet],
     way: Way,
+    again: str = "",
 ) -> AsyncIterator[Happening]:
-    """Put files back, after a look at every one of them; all or nothing unless told otherwise."""
+    """Put files back, after a look at every one of them; all or nothing unless told otherwise.
+
+    `again` is the command that does so, where it is neither `/undo` nor `/redo`.
+    """
+    go_on = _how_to_go_on(again or f"/{direction}")
     keeper, how = services.context.files, services.context.hand[0]
     agreed: list[Outlook] | None = None
     while True:
@@ -235,10 +240,10 @@ async def put_back(
         sides = _three_sides(keeper, direction, looks)
         sides = services.context.redactor.redact(sides).text
         if not services.context.permissions.asks:
-            raise UndoError(f"{sides}\nNothing was touched.", _how_to_go_on(direction))
+            raise UndoError(f"{sides}\nNothing was touched.", go_on)
         question = _question(f"{direction}-{fresh_nonce()}", direction, sides, len(conflicts))
         if not (await ask_beside(services.context, question)).allowed:
-            raise UndoError("Nothing was touched.", _how_to_go_on(direction))
+            raise UndoError("Nothing was touched.", go_on)
         agreed = looks
     found = list(zip(sets, looks, strict=True))
     told: list[str] = []
@@ -315,10 +320,10 @@ def _told(direction: Direction, turns: tuple[int, ...], done: PutBack, outlook: 
     return "\n".join(lines)
 
 
-def _how_to_go_on(direction: Direction) -> str:
+def _how_to_go_on(command: str) -> str:
     return (
-        f"`/{direction} --anyway` overwrites these files (what is there now is kept), "
-        f"`/{direction} --rest` leaves them and puts back the others."
+        f"`{command} --anyway` overwrites these files (what is there now is kept), "
+        f"`{command} --rest` leaves them and puts back the others."
     )
 
 

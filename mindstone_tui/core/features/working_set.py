@@ -137,7 +137,8 @@ class WindowFeature(Feature):
             way: undo.Way = (
                 "anyway" if "--anyway" in options else "rest" if "--rest" in options else "ask"
             )
-            async for event in undo.put_back(self.session, "undo", turns, sets, way):
+            again = f"/rewind {'before ' * before}{pointer} --files"
+            async for event in undo.put_back(self.session, "undo", turns, sets, way, again):
                 yield event
         rewound = await manual.rewind(self.context.window, turn, **self.context.by_hand())
         self.session.read_anew()

@@ -184,7 +184,7 @@ def _title_of(places: paths.SessionPlaces, fd: int) -> str:
                 if (asked := _request_in(text)) and not passed_over:
                     return one_line(fork + asked, LONGEST_TITLE)
                 first, copied = first or text, copied or asked
-    return one_line(fork + (copied or first), LONGEST_TITLE)
+    return one_line((fork + (copied or first)).removesuffix(": "), LONGEST_TITLE)
 
 
 def _beginning(fd: int) -> bytes:

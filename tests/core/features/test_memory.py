@@ -222,6 +222,22 @@ async def test_a_waiting_proposal_is_edited_or_refused_by_command(
     assert (memory.body, memory.prevented) == ("Run ruff before commits.", 1)
 
 
+@pytest.mark.parametrize(
+    "first", ["Remember that the crane is red.", "/memory add the crane is red"]
+)
+async def test_what_waits_is_not_proposed_again_in_other_words(
+    home: Path, tmp_path: Path, first: str
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await (stage.run(first) if first.startswith("/") else stage.say(first))
+        (made,) = stage.entries(MemoryProposed)
+        assert f"as {made.proposal}" in (await stage.run("/memory add the crane is red"))[1]
+        await stage.say("Please remember that the crane is red.")
+        assert len(stage.entries(MemoryProposed)) == 1
+        await stage.run("/memory add the crane is not red")
+        assert len(stage.entries(MemoryProposed)) == 2
+
+
 @pytest.mark.parametrize("heard", [True, False])
 async def test_of_two_who_decide_about_a_memory_at_once_the_first_counts(
     home: Path, tmp_path: Path, heard: bool

@@ -805,6 +805,10 @@ async def test_files_are_shown_as_turns_left_them_with_those_that_are_others_by_
     async with on_stage(home, cwd=work, model=model(tmp_path), asks=True) as stage:
         await play(stage)
         (work / "new/deep/c.txt").write_text("mine\n")
+    async with on_stage(home, cwd=work, model=model(tmp_path)) as stage:
+        refused, said = await stage.run("/rewind before turn 1 --files")
+        assert not refused.ok
+        assert "`/rewind before turn 1 --files --rest` leaves them" in said
         assert (await stage.run("/undo 2 --rest"))[0].ok
     assert run_verb(["files", "-s", "main"]) == 0
     assert capsys.readouterr().err == "Changed by somebody else since: new/deep/c.txt.\n"
