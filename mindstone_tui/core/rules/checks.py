@@ -29,10 +29,10 @@ _RUN_OPTIONS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir", "-x", "--
 _PROSE: Final = (".md", ".mdx", ".markdown", ".rst", ".adoc", ".txt")
 _KEYWORDS: Final = frozenset(("if", "then", "else", "elif", "do", "while", "until", "!", "time"))
 _MOST_LINES: Final = 2_000
+"""Of a command that cannot be read, so many lines are looked at."""
 _MOST_WORDS, _LONGEST_RUN, _MOST_FOUND = 5_000, 200, 20_000
 """Words of a part, words of a command that another may run, and commands in all that are looked at:
-no work needs more, and 100 KB of words would take 10 GB."""
-"""Of a command that cannot be read, so many lines are looked at."""
+no work needs more, and 100 KB of words would take 10 GB. What is cut off counts as hidden."""
 _ERASES: Final = frozenset(("rm", "rmdir", "unlink", "shred", "srm", "trash"))
 
 
@@ -147,7 +147,8 @@ def commands_of(parts: Iterable[CommandPart]) -> tuple[tuple[SeenCommand, ...], 
         left = dict(aliases)
         while words and len(found) < _MOST_FOUND:
             words = _spelt_out(words, left)
-            found.append(SeenCommand(tuple(one for one in words if one is not None), part.hidden))
+            hidden = part.hidden or len(part.words) > _MOST_WORDS
+            found.append(SeenCommand(tuple(one for one in words if one is not None), hidden))
             name = (words[0] or "").rpartition("/")[2]
             # Not what the whole part does: where its output goes says nothing of its words.
             writes = False
@@ -184,7 +185,7 @@ def _run_by(name: str, words: Sequence[str]) -> Iterator[SeenCommand]:
     first = next((at for at, one in enumerate(words) if one in _RUN_OPTIONS), 0)
     if first or row.opaque or row == Program() or not {"*", action}.isdisjoint(row.sets_up):
         for at in range(first + 1, len(words)):
-            yield SeenCommand(tuple(words[at : at + _LONGEST_RUN]))
+            yield SeenCommand(tuple(words[at : at + _LONGEST_RUN]), len(words) - at > _LONGEST_RUN)
             value = pattern_of(r"\A--[\w-]+=").sub("", words[at])
             for line in pattern_of(r"&&|[;&|\n]").split(value) if " " in value else ():
                 with contextlib.suppress(ValueError):

@@ -88,3 +88,12 @@ def test_a_command_of_thousands_of_words_takes_little_memory(tmp_path: Path, wor
     tracemalloc.stop()
     assert deed.commands
     assert peak < 80_000_000  # what others may run of it was kept anew from every word on
+
+
+def test_what_is_cut_off_a_command_of_thousands_of_words_is_asked_about(tmp_path: Path) -> None:
+    check = compile_rule("Never force push")
+    assert check is not None
+    padding = " ".join(f"-o{at}" for at in range(6_000))
+    assert verdict_of(check, of_command(f"git push {padding} --force", tmp_path)) == "ask"
+    assert verdict_of(check, of_command(f"wrap git push {padding[:2_000]} -f", tmp_path)) == "ask"
+    assert verdict_of(check, of_command(f"ls {padding}", tmp_path)) == "allow"
