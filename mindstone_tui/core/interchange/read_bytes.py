@@ -68,6 +68,9 @@ def lines(stream: IO[bytes], longest: int = LONGEST_RECORD) -> Iterator[tuple[in
             yield number, Flaw(f"longer than {longest >> 20} MB")
         elif stripped := raw.strip():
             yield number, stripped
+        elif peek := getattr(stream, "peek", None):  # a file may be full of empty lines
+            while blank := len(ahead := peek(_CHUNK)) - len(ahead.lstrip(b"\r\n")):
+                number += stream.read(blank).count(b"\n")
 
 
 def text_lines(stream: IO[bytes], longest: int = LONGEST_RECORD) -> Iterator[tuple[int, str]]:

@@ -7,7 +7,7 @@ import json
 import random
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -428,3 +428,13 @@ def test_a_shell_command_is_read_as_one_expression_would_read_it(rest: str) -> N
     )
     wanted = f"!{found[1]}\n\n{codex._OUTPUT.sub('', found[2], count=1)}".rstrip() if found else ""
     assert codex.shell_command(said) == wanted
+
+
+@given(st.lists(st.sampled_from(["", "\n", "\r\n", "\n" * 9, " ", "a", "b c"])))
+def test_lines_keep_their_numbers_however_many_between_them_are_empty(parts: list[str]) -> None:
+    raw = "".join(parts).encode()
+    expected = [
+        (number, line.strip()) for number, line in enumerate(raw.split(b"\n"), 1) if line.strip()
+    ]
+    buffered = io.BufferedReader(cast(io.RawIOBase, io.BytesIO(raw)), 4)
+    assert [*lines(buffered)] == [*lines(io.BytesIO(raw))] == expected
