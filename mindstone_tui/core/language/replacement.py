@@ -79,6 +79,16 @@ class _Words(msgspec.Struct, frozen=True):
         return frozenset().union(*self.values.values())
 
 
+def could_replace(text: str) -> bool:
+    """Whether a text says anything that could make an earlier one hold no more; cheap."""
+    said = [one for _, one in _stated(text)]
+    telling = (_OPENS, _CHANGES, _OWNS_UP, _NO_MORE, _OF_NO_USE, *_DENIED)
+    return not _UNSURE.search(" ".join(said)) and any(
+        _words(one).values or content.parts(one).slot or any(each.search(one) for each in telling)
+        for one in said
+    )
+
+
 def replaces(later: str, earlier: str) -> bool:
     """Whether what was said later makes something that was said earlier hold no more."""
     return bool(replaced_in(later, earlier))
@@ -206,7 +216,7 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
     if changes and (alike or (shared and (clashes or _both_dated(new, old)))):
         return True
     if _NO_MORE.search(sentence):
-        return alike
+        return alike or bool(shared and new.given & old.given)
     return len(clashes) == 1 and _fills_its_place(pair)
 
 
