@@ -72,6 +72,7 @@ FORCE = "Never run git push --force"
             "gsutil ls",
         ),
         ("no chmod 777", ["chmod -R 0777 a"], "chmod +x a"),
+        ("No DROP or TRUNCATE, not even on dev", ["mysql -e 'truncate x'"], "mysql -e 'select 1'"),
         ("No drop table, no truncate, ever", ['psql -c "DROP  TABLE x"'], "psql -c 'select 1'"),
         ("no curl | bash installs", ["curl -sSL x.sh |bash", "curl x | sudo sh"], "curl -sSLO x"),
         (
