@@ -61,8 +61,10 @@ _SEVERE: Final = frozenset({"ERROR", "CRITICAL", "FATAL"})
 _LISTED: Final = pattern_beside(__file__, "listed")
 _MOST_SAID: Final = 5
 _NUMBER: Final = pattern_of(r"\d{1,15}(?:\.\d{1,9})?")
-_COLUMNS, _ROWS, _FAR = 8, 6, 8
-"""Columns, and rows at least, of a table, and how much larger than all others a number is odd."""
+_COLUMNS, _ROWS = 12, 8
+"""Columns, and rows at least, of a table."""
+_FAR, _LARGEST, _KINDS = 8, 3, 12
+"""How much larger than most a number is odd, how many are, and of how many kinds of words."""
 _WORD: Final = pattern_of(r"[a-z]+(?:'t)?")
 _CODE: Final = pattern_of(r"[A-Z]{1,4}\d{3,5}\b")
 _ASIDE: Final = pattern_beside(__file__, "aside", re.IGNORECASE)
@@ -89,7 +91,11 @@ def finding_of(result: conversation.ToolReturned, room: int, count: Count) -> st
     body = lines[bool(read) : len(lines) - bool(ended)]
     how = [ended[1]] if ended and ended[2] != "0" else []
     if hits := _hits(body):
-        return _listed(f"{_counted(len(body), hits)}:", hits, room, count)
+        many = body if len(body) > _MOST_NAMES else []
+        defined = [one for one in many if _DEFINED.search(_HIT.sub("", one, count=1))]
+        told = f"{_counted(len(body), hits)}:"
+        told = _listed(told, hits, room * 2 // 3 if defined else room, count)
+        return _telling(defined, [told], how, room, count, always=True)
     if ended and len(text) < _SHORT and not _shape(body):
         short = "; ".join([*map(_bare, body), *how])
         if count(short) <= room:
@@ -235,7 +241,8 @@ def _subjects(lines: Sequence[str]) -> list[str]:
 def _changed(lines: Sequence[str]) -> list[str]:
     """What a diff puts there and takes away, what it defines first."""
     found = [one for one in lines if one[0] in "+-" and not one.startswith(("+++ ", "--- "))]
-    return sorted(found, key=lambda one: not (one[0] == "+" and _DEFINED.search(one[1:])))
+    found.sort(key=lambda one: not (one[0] == "+" and _DEFINED.search(one[1:])))
+    return [*(one for one in lines if one[0] not in "+-@ " and _worth(one) >= _WRONG), *found]
 
 
 _LEFT: Final[Mapping[object, Callable[[Sequence[str]], list[str]]]] = {
@@ -370,24 +377,29 @@ def _ranked(lines: Sequence[str]) -> list[int]:
         worth[at] += at in (0, len(lines) - 1)
         worth[at] -= _BESIDE * bool(_REMARK.match(lines[at]))
     first = {look: at for at, look in reversed([*enumerate(looks)])}
-    return sorted(first.values(), key=lambda at: (-worth[at], at))
+    best = sorted(first.values(), key=lambda at: (-worth[at], at))
+    other = {line: at for at, line in reversed([*enumerate(lines)])}
+    return [*best, *sorted({*other.values()} - {*best})]
 
 
 def _far_apart(lines: Sequence[str]) -> set[int]:
-    """Rows of a table with a number that is far beyond all others of its column."""
+    """Rows of a table that are odd in a column: with one of the few largest numbers where those are
+    far from most, or with a word that hardly any other row has there."""
     rows = [line.split(None, _COLUMNS) for line in lines]
     found: set[int] = set()
     for column in range(_COLUMNS):
-        numbers = {
-            at: float(row[column])
-            for at, row in enumerate(rows)
-            if len(row) > column and _NUMBER.fullmatch(row[column])
-        }
-        if len(numbers) >= max(_ROWS, 0.8 * len(rows)):
-            *_, second, most = sorted(numbers, key=numbers.__getitem__)
-            if numbers[most] > _FAR * max(numbers[second], 1):
-                found.add(most)
-    return found
+        told = {at: row[column] for at, row in enumerate(rows) if len(row) > column}
+        if len(told) < max(_ROWS, 0.8 * len(rows)):
+            continue
+        numbers = {at: float(one) for at, one in told.items() if _NUMBER.fullmatch(one)}
+        if len(numbers) >= 0.8 * len(told):
+            middle = sorted(numbers.values())[len(numbers) // 2]
+            largest = sorted(numbers, key=numbers.__getitem__)[-_LARGEST:]
+            found.update(at for at in largest if numbers[at] > _FAR * max(middle, 1))
+        often = Counter(told.values())
+        if len(often) <= _KINDS and often.most_common(1)[0][1] > len(told) // 2:
+            found.update(at for at, one in told.items() if often[one] <= _LARGEST)
+    return found if len(found) <= len(rows) // 4 else set()
 
 
 def _look_of(found: re.Match[str]) -> str:
