@@ -194,7 +194,7 @@ class Rewinds:
 
     def gave_back(self, turn: int) -> bool:
         """Whether a turn that was taken back is in force again."""
-        back = self._back.get(turn, 0)
+        back = self._back.get(turn, 0) if self.of_turn(turn) is None else 0
         return any(each.to_turn < turn <= each.last and each.by < back for each in self._rewinds)
 
     def of_turn(self, turn: int) -> int | None:

@@ -897,6 +897,10 @@ async def test_the_model_hears_that_it_sees_a_turn_again_whose_files_it_was_told
             await stage.run(command)
         await stage.say("five?")
         assert "again" not in str(stage.requests()[-1][-1])
+        for command in ("/rewind turn 1 --files", "/restore turn 2", "/rewind turn 1"):
+            await stage.run(command)
+        await stage.say("six?")
+        assert "You see turn 2 again" not in str(stage.requests()[-1])
 
 
 async def test_an_older_library_learns_what_was_undone_before(
