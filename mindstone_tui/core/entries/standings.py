@@ -233,6 +233,11 @@ class Undone:
         """The same for a whole turn."""
         return self._turns.get(turn, (0,))[0] or None
 
+    def whole(self, turn: int) -> bool:
+        """Whether all that a turn did was taken back, and no file left as it was."""
+        by, left = self._turns.get(turn, (0, ()))
+        return by > 0 and not left
+
     def of_file(self, seq: int, turn: int, path: str) -> int | None:
         """The same for a file, which may have been left as it was."""
         by = self.of_place(seq, turn)
@@ -376,11 +381,11 @@ class Standings:
     def replaces(self, by: int, seq: int) -> bool:
         """Whether a line still replaces another that it was said to replace.
 
-        Where files are again what they were, so is what the model had told of them; what a person
-        said stays said.
+        Where all files are again what they were, so is what the model had told of them; what a
+        person said stays said.
         """
         turn = self._turns.get(by, 0)
-        so_again = seq not in self._turns and self.undone.of_place(by, turn) is not None
+        so_again = seq not in self._turns and self.undone.whole(turn)
         return not so_again and self.rewinds.of_place(by, turn) is None
 
     def of(self, line: Line) -> tuple[Standing, ...]:

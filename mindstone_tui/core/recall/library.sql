@@ -119,3 +119,8 @@ delete from facts where name in ('seq', 'hash', 'read') and owner in (select own
 delete from facts where name in ('seq', 'hash', 'read') and owner in (
     select owner from passages where undone > 0
 );
+
+-- Step 8: not where files were left alone then: what was told of those is no longer so.
+delete from facts where name in ('seq', 'hash', 'read') and owner in (
+    select owner from passages where undone > 0 and left_alone != '[]'
+);

@@ -56,7 +56,8 @@ _INSERT_PASSAGE: Final = (
 _STANDING: Final = (
     "from verdicts as v where v.owner = passages.owner and v.seq = passages.seq and not exists "
     "(select 1 from passages as n where n.owner = v.owner and n.seq = v.later and (n.rewound > 0 or"
-    " n.undone > 0 and n.kind = 'user_message' and passages.kind != 'user_message'))"
+    " n.undone > 0 and n.left_alone = '[]' and n.kind = 'user_message'"
+    " and passages.kind != 'user_message'))"
 )
 """The verdicts on a passage whose own lines were not taken back, as `Standings.replaces` says."""
 

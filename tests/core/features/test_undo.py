@@ -725,7 +725,10 @@ async def test_what_was_told_of_a_file_holds_again_once_it_is_put_back(
         tmp_path,
         calls(("write", {"path": "cfg.ini", "content": "port=7001\n"})),
         {"text": "cfg.ini now says port 7001."},
-        calls(("edit", {"path": "cfg.ini", "old_string": "7001", "new_string": "7002"})),
+        calls(
+            ("edit", {"path": "cfg.ini", "old_string": "7001", "new_string": "7002"}),
+            ("write", {"path": "log.md", "content": "7002\n"}),
+        ),
         {"text": "Done."},
         {"text": "Well."},
         loop=True,
@@ -746,7 +749,8 @@ async def test_what_was_told_of_a_file_holds_again_once_it_is_put_back(
         assert bool(found.get("superseded_by")) == bool(told) == gone
         return not told
 
-    async with on_stage(home, cwd=workspace(tmp_path), model=says, asks=True) as stage:
+    work = workspace(tmp_path)
+    async with on_stage(home, cwd=work, model=says, asks=True) as stage:
         agree(stage)
         await stage.say("Create cfg.ini with port 7001")
         await stage.say("Correction: the port in cfg.ini is 7002, not 7001.")
@@ -756,6 +760,12 @@ async def test_what_was_told_of_a_file_holds_again_once_it_is_put_back(
             assert await holds(stage) is so, step
         await stage.say("Which port does cfg.ini say?")
         assert await holds(stage)
+        assert (await stage.run("/redo"))[0].ok
+        (work / "cfg.ini").write_text("port=7002\nmine\n")
+        assert (await stage.run("/undo --rest"))[0].ok
+        assert not await holds(stage), "what it tells of was left alone"
+        await stage.say("And which port does cfg.ini say now?")
+        assert not await holds(stage)
 
 
 async def test_what_is_taken_back_where_a_fork_comes_from_is_taken_back_in_the_fork(
