@@ -361,12 +361,18 @@ class Standings:
         return max((by for by, part in known.items() if not part), default=None)
 
     def task_over(self, seq: int) -> Standing | None:
-        """How the task ended that began at a line, or what other took its place."""
-        for line in self._tasks:
-            if line.seq > seq and self.rewinds.of(line) is None:
-                is_end = isinstance(line.entry, TaskDone)
-                return Standing("done" if is_end else "superseded", line.seq)
-        return None
+        """How the task ended that began at a line, or what other took its place; of a line that
+        ended a task, which one had done so: a rewind hid it then, and a restore brought it back.
+        """
+        task: list[Line] = []
+        for one in self._tasks:
+            if one.seq == seq or self.rewinds.of(one) is None:
+                begins = one.kind == "task_started" and one.seq <= seq
+                task = [one] if begins else [*task, one]
+        titles = {getattr(one.entry, "title", "") for one in task if one.seq in (seq, task[0].seq)}
+        if len(task) < 2 or task[0].kind == "task_done" or task[1].seq == seq or len(titles) > 1:
+            return None
+        return Standing("done" if task[1].kind == "task_done" else "superseded", task[1].seq)
 
     def corrected_by(self, seq: int) -> Corrected:
         """Of a line that holds, the sentences that do not."""
@@ -403,7 +409,7 @@ class Standings:
             found.append(Standing("superseded", by))
         parts = self.corrected_by(line.seq).items()
         found += [Standing("corrected", by, part=part) for by, part in parts]
-        if isinstance(line.entry, TaskStarted) and (over := self.task_over(line.seq)):
+        if isinstance(line.entry, TaskStarted | TaskDone) and (over := self.task_over(line.seq)):
             found.append(over)
         if undone := self.undone.of(line):
             found.append(Standing("undone", undone, part=self.undone.left_by(undone)))

@@ -101,7 +101,7 @@ def with_ends(home: paths.Places, hits: Sequence[H]) -> list[H]:
     found = []
     for hit in hits:
         place: Any = getattr(hit, "passage", hit)
-        if place.kind == "task_started" and not getattr(hit, "inherited", False):
+        if place.kind in ("task_started", "task_done") and not getattr(hit, "inherited", False):
             hit = msgspec.structs.replace(hit, **_end_of(known(place.session), place.seq))
         found.append(hit)
     return found
@@ -174,7 +174,7 @@ def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
         stands: dict[str, Any] = {"superseded_by": by, "corrected": corrected}
         undone = standings.undone.of_place(hit.passage.seq, hit.passage.turn)
         stands |= {"undone_by": undone, "left_alone": standings.undone.left_by(undone)}
-        if hit.passage.kind == "task_started":
+        if hit.passage.kind in ("task_started", "task_done"):
             stands |= _end_of(standings, hit.passage.seq)
         hits.append(msgspec.structs.replace(hit, **stands, inherited=True))
     return msgspec.structs.replace(found, hits=tuple(hits))
