@@ -392,7 +392,8 @@ class Standings:
         """
         turn = self._turns.get(by, 0)
         so_again = seq not in self._turns and self.undone.whole(turn)
-        return not so_again and self.rewinds.of_place(by, turn) is None
+        gone = by in self.rewinds.there or self.rewinds.of_place(by, turn) is not None
+        return not so_again and not gone
 
     def of(self, line: Line) -> tuple[Standing, ...]:
         """What is to be known about a line; nothing for one that simply holds."""

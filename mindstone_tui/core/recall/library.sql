@@ -124,3 +124,9 @@ delete from facts where name in ('seq', 'hash', 'read') and owner in (
 delete from facts where name in ('seq', 'hash', 'read') and owner in (
     select owner from passages where undone > 0 and left_alone != '[]'
 );
+-- Nor is what was replaced by words that were taken back where they come from.
+delete from facts where name in ('seq', 'hash', 'read') and owner in (
+    select owner from verdicts where exists (
+        select 1 from passages where passages.owner = verdicts.owner and imported > 0
+    )
+);

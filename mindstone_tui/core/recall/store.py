@@ -21,7 +21,7 @@ import apsw
 import msgspec
 
 from mindstone_tui.core.entries import Line, actions, standings, window
-from mindstone_tui.core.entries.store import FilesRestored
+from mindstone_tui.core.entries.store import FilesRestored, Imported
 from mindstone_tui.core.recall import acts
 from mindstone_tui.core.recall.library_file import EVERYBODY, load_vectors, span_of, writing
 from mindstone_tui.core.recall.passages import CHUNKING, Passage, epoch, indexed_words
@@ -57,7 +57,9 @@ _STANDING: Final = (
     "from verdicts as v where v.owner = passages.owner and v.seq = passages.seq and not exists "
     "(select 1 from passages as n where n.owner = v.owner and n.seq = v.later and (n.rewound > 0 or"
     " n.undone > 0 and n.left_alone = '[]' and n.kind = 'user_message'"
-    " and passages.kind != 'user_message'))"
+    " and passages.kind != 'user_message')) and not exists (select 1 from facts as f,"
+    " json_each(f.value) as gone where f.owner = v.owner and f.name like 'back %'"
+    " and gone.value = v.later)"
 )
 """The verdicts on a passage whose own lines were not taken back, as `Standings.replaces` says."""
 
@@ -290,7 +292,10 @@ class Tables:
                         " and rewound < ?1 and turn in (select value from json_each(?2))",
                         (line.seq, json.dumps(turns), self.owner),
                     )
-        if said or line.kind in standings.TAKES_BACK:
+        if isinstance(line.entry, Imported) and not line.parent:
+            back = json.dumps(line.entry.taken_back)
+            self._remember(self.owner, {f"back {line.entry.path}": back})
+        if said or line.kind in (*standings.TAKES_BACK, "imported"):
             self._database.execute(
                 f"update passages set superseded = coalesce((select max(later) {_STANDING}"
                 " and words = ''), 0), corrected = (select json_group_object(later, json(words))"

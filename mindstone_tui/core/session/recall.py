@@ -65,6 +65,11 @@ Verdicts = dict[tuple[int, int], derived.StatementSuperseded]
 """What was judged of a line and the line that replaces it."""
 
 
+def _counts(passage: Passage, origin: profile.Origins) -> bool:
+    """Whether something was not taken back where it comes from."""
+    return not passage.imported or not origin(passage.session, passage.seq).taken_back
+
+
 class SessionRecall(msgspec.Struct, dict=True, eq=False):
     """Finds what was said before, for one session and, if asked, beyond it."""
 
@@ -189,9 +194,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             # A note only repeats what was said; one that was let go repeats nothing.
             and not (hit.passage.kind == "note_taken" and hit.passage.superseded)
             # Who asks for it finds what was taken back where it comes from, and is told so.
-            and not (
-                hit.passage.imported and origin(hit.passage.session, hit.passage.seq).taken_back
-            )
+            and _counts(hit.passage, origin)
         )
         return msgspec.structs.replace(found, hits=hits)
 
@@ -282,6 +285,10 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         allowed = Filter(exclude=exclude, without=DERIVED)
         answers = self._answers(self._inquiry(question, allowed), self._settings.scope, ())
         near = partial(self._near, exclude)
+        origin = profile.Origins(self._home)
+        for at, one in enumerate(answers):
+            hits = tuple(hit for hit in one.hits if _counts(hit.passage, origin))
+            answers[at] = msgspec.structs.replace(one, hits=hits)
         found = best_of(*answers, k=inject.CONSIDERED)
         return extracts.answer(question, found, near, rarity, str(self._places.key))
 
@@ -304,8 +311,8 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
 
     def _after(self, seq: int, most: int) -> list[Passage]:
         """What was said after a line and not taken back, in order."""
-        found = self.index.after(max(seq, -1), most)
-        return [passage for _, passage in found if not passage.rewound]
+        found, origin = self.index.after(max(seq, -1), most), profile.Origins(self._home)
+        return [one for _, one in found if not one.rewound and _counts(one, origin)]
 
     @cached_property
     def _lineage(self) -> list[lineage.Ancestor]:
