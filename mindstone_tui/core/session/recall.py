@@ -37,7 +37,7 @@ from mindstone_tui.core.recall.index import (
     best_of,
     rarities,
 )
-from mindstone_tui.core.recall.passages import Passage, passages_of
+from mindstone_tui.core.recall.passages import Passage, parse_time, passages_of
 from mindstone_tui.core.text import fresh_nonce
 
 _EMBEDDED_AT_ONCE: Final = 8
@@ -68,6 +68,13 @@ Verdicts = dict[tuple[int, int], derived.StatementSuperseded]
 def _counts(passage: Passage, origin: profile.Origins) -> bool:
     """Whether something was not taken back where it comes from."""
     return not passage.imported or not origin(passage.session, passage.seq).taken_back
+
+
+def _dated(passage: Passage) -> Passage:
+    """The same by the clock here: a question means the days of whoever asks."""
+    moment = parse_time(passage.ts)
+    here = moment.astimezone().replace(tzinfo=None).isoformat() if moment else passage.ts
+    return msgspec.structs.replace(passage, ts=here)
 
 
 class SessionRecall(msgspec.Struct, dict=True, eq=False):
@@ -287,8 +294,9 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         near = partial(self._near, exclude)
         origin = profile.Origins(self._home)
         for at, one in enumerate(answers):
-            hits = tuple(hit for hit in one.hits if _counts(hit.passage, origin))
-            answers[at] = msgspec.structs.replace(one, hits=hits)
+            hits = (hit for hit in one.hits if _counts(hit.passage, origin))
+            dated = (msgspec.structs.replace(hit, passage=_dated(hit.passage)) for hit in hits)
+            answers[at] = msgspec.structs.replace(one, hits=tuple(dated))
         found = best_of(*answers, k=inject.CONSIDERED)
         return extracts.answer(question, found, near, rarity, str(self._places.key))
 
@@ -312,7 +320,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
     def _after(self, seq: int, most: int) -> list[Passage]:
         """What was said after a line and not taken back, in order."""
         found, origin = self.index.after(max(seq, -1), most), profile.Origins(self._home)
-        return [one for _, one in found if not one.rewound and _counts(one, origin)]
+        return [_dated(one) for _, one in found if not one.rewound and _counts(one, origin)]
 
     @cached_property
     def _lineage(self) -> list[lineage.Ancestor]:
