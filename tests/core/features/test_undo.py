@@ -911,6 +911,11 @@ async def test_the_model_hears_that_it_sees_a_turn_again_whose_files_it_was_told
             await stage.run(command)
         await stage.say("six?")
         assert "You see turn 2 again" not in str(stage.requests()[-1])
+        for command in ("/restore turn 2", "/prune 2"):
+            assert (await stage.run(command))[0].ok
+        await stage.say("seven?")
+        assert "write it" not in str(stage.requests()[-1])
+        assert "You see turn 2 again" not in str(stage.requests()[-1])
 
 
 async def test_an_older_library_learns_what_was_undone_before(
