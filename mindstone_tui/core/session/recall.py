@@ -335,7 +335,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
 
     def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, window.Receipt]:
         """Index exchanges and read them back; the proof that they may leave the window."""
-        passages = {each.turn: passages_of(each.lines) for each in turns}
+        passages = {each.turn: self._passages(each) for each in turns}
         for each in passages.values():
             self.index.ensure(each)
         # Words are enough to find it again; meaning is waited for, but not for ever, and for that
@@ -352,6 +352,13 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             if receipt.vectors == "stored" or not self.require_vectors:
                 receipts[turn] = receipt
         return receipts
+
+    def _passages(self, leaving: ExchangeLines) -> list[Passage]:
+        """What the index has of an exchange: a result stands there with how its call was shown."""
+        with transcript.History(self._places) as history:
+            told = [one for one in history.turn(leaving.turn) if one.kind == "tool_called"]
+            lines = [*leaving.lines, *map(history.whole, told)]
+        return passages_of(sorted(lines, key=lambda line: line.seq))
 
     def embed_within(
         self, seconds: float, enough: Callable[[], bool] = lambda: False, first: int = 0

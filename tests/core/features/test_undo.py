@@ -768,6 +768,19 @@ async def test_what_was_told_of_a_file_holds_again_once_it_is_put_back(
         assert not await holds(stage)
 
 
+async def test_what_left_the_window_is_still_told_as_taken_back(home: Path, tmp_path: Path) -> None:
+    writes = calls(("write", {"path": "heron.md", "content": "x"}))
+    says = script(tmp_path, writes, *({"text": "ok"} for _ in range(9)))
+    async with on_stage(home, cwd=workspace(tmp_path), model=says, approve="auto-edit") as stage:
+        await stage.say("write it")
+        assert (await stage.run("/undo"))[0].ok
+        for text in ("second", "third", "fourth", "fifth"):
+            await stage.say(text)
+        await stage.rest()
+        assert (await stage.run("/prune 1"))[0].ok
+        assert ", write, changes to files taken back by" in (await stage.run("/recall heron"))[1]
+
+
 async def test_what_is_taken_back_where_a_fork_comes_from_is_taken_back_in_the_fork(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
