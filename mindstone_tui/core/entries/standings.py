@@ -56,7 +56,7 @@ GOES_BACK: Final = frozenset([
 ])  # fmt: skip
 """What a rewind takes back. The rest stays done: a model that was chosen, a file that was changed,
 a memory that a person approved, money that was spent."""
-_DID: Final = frozenset([
+DID: Final = frozenset([
     "user_message", "assistant_message", "assistant_partial", "tool_called", "tool_returned",
     "files_changed",
 ])  # fmt: skip
@@ -222,7 +222,7 @@ class Undone:
 
     def of(self, line: Line) -> int | None:
         """The line that took back what was done where this one tells of it; None while it holds."""
-        return self.of_place(line.seq, line.turn) if line.kind in _DID else None
+        return self.of_place(line.seq, line.turn) if line.kind in DID else None
 
     def of_place(self, seq: int, turn: int) -> int | None:
         """The same for something that was said at a place."""
@@ -427,7 +427,7 @@ class Standings:
                 found.append(Standing("derived"))
         if line.parent:
             found.append(Standing("copied", source=self._parent))
-        if line.turn in self._elsewhere and line.kind in _DID:
+        if line.turn in self._elsewhere and line.kind in DID:
             found.append(Standing("elsewhere"))
         if is_imported(line):
             found.append(Standing("imported", source=self._provenance.of(line.seq).words))

@@ -120,9 +120,10 @@ delete from facts where name in ('seq', 'hash', 'read') and owner in (
     select owner from passages where undone > 0
 );
 
--- Step 8: not where files were left alone then: what was told of those is no longer so.
+-- Step 8: not where files were left alone then: what was told of those is no longer so. And only
+-- what tells of files is said to be taken back with them.
 delete from facts where name in ('seq', 'hash', 'read') and owner in (
-    select owner from passages where undone > 0 and left_alone != '[]'
+    select owner from passages where undone > 0
 );
 -- Nor is what was replaced by words that were taken back where they come from.
 delete from facts where name in ('seq', 'hash', 'read') and owner in (

@@ -73,6 +73,8 @@ _SOME_AGAIN: Final = (
 _OF_TURNS: Final = (
     "where owner = :owner and seq < :line and turn in (select value from json_each(:turns))"
 )
+_TELLS: Final = f" and kind in {tuple(sorted(standings.DID))}"
+"""Of these, what tells of changes to files."""
 _LEFT_ALONE: Final = (
     "undone > 0 and exists (select 1 from json_each(left_alone)"
     " where substr('/' || about, -length(value) - 1) = '/' || value)"
@@ -276,7 +278,9 @@ class Tables:
                         "paths": json.dumps(act.left_paths if whole else again),
                     }
                     change = _UNDONE if whole else _SOME_AGAIN
-                    self._database.execute(f"update {table} set {change} {_OF_TURNS}", named)
+                    tells = _TELLS if table == "passages" else ""
+                    changed = f"update {table} set {change} {_OF_TURNS}{tells}"
+                    self._database.execute(changed, named)
                     if table == "acts":
                         stands = f"update acts set undone = 0 {_OF_TURNS} and {_LEFT_ALONE}"
                         self._database.execute(stands, named)

@@ -773,12 +773,16 @@ async def test_what_left_the_window_is_still_told_as_taken_back(home: Path, tmp_
     says = script(tmp_path, writes, *({"text": "ok"} for _ in range(9)))
     async with on_stage(home, cwd=workspace(tmp_path), model=says, approve="auto-edit") as stage:
         await stage.say("write it")
+        await stage.run("/notes learnings A heron nests here.")
         assert (await stage.run("/undo"))[0].ok
         for text in ("second", "third", "fourth", "fifth"):
             await stage.say(text)
         await stage.rest()
         assert (await stage.run("/prune 1"))[0].ok
-        assert ", write, changes to files taken back by" in (await stage.run("/recall heron"))[1]
+        found = (await stage.run("/recall heron"))[1]
+        assert ", write, changes to files taken back by" in found
+        assert ", note, changes to files taken back by" not in found
+        assert ", note" in found
 
 
 async def test_what_is_taken_back_where_a_fork_comes_from_is_taken_back_in_the_fork(
