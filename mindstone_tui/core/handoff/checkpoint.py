@@ -408,8 +408,10 @@ class _Work:
 
 
 def _is_retired(one: statement.Statement, gone: Collection[str]) -> bool:
-    """Whether a line that corrects says so of a task's own rule: nothing else makes it go away."""
-    return one.is_of_task and bool(gone) and not replacement.says_more(one.words, gone)
+    """Whether a line that corrects says so of a task's own rule, which nothing else makes go away,
+    or of what was itself corrected or decided before."""
+    ends = one.is_of_task or one.kind in ("correction", "decision")
+    return ends and bool(gone) and not replacement.says_more(one.words, gone)
 
 
 _KIND_OF_NOTE: Final = dict[str, statement.StatementKind](constraints="rule", decisions="decision")

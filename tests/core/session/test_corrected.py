@@ -458,6 +458,24 @@ async def test_what_left_in_part_is_not_counted_as_out(home: Path, tmp_path: Pat
         assert " in part" in pruned[0]
 
 
+async def test_a_correction_that_holds_no_longer_is_none_of_those_that_are_handed_over(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "So."}, loop=True)) as stage:
+        await stage.run("/task start Set up the harbour site")
+        await stage.say("The mooring fee is 40 euros.")
+        await stage.say("Correction: the mooring fee is 50 euros, not 40.")
+        for said, holds in (("Go on.", True), ("The mooring fee is now 70 euros.", False)):
+            await stage.say(said)
+            await stage.rest()
+            assert (await stage.run("/handoff write"))[0].ok
+            letter = (await stage.run("/handoff show"))[1].partition("## Requests")[0]
+            shown = (await stage.run("/task show"))[1]
+            assert ("50 euros" in letter, "50 euros" in shown) == (holds, holds), said
+        assert (await stage.run("/rewind turn 3"))[0].ok
+        assert "50 euros" in (await stage.run("/task show"))[1]
+
+
 async def test_a_correction_whose_answer_left_is_out_in_part_once_what_it_corrects_is_out(
     home: Path, tmp_path: Path
 ) -> None:
