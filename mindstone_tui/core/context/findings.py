@@ -7,7 +7,7 @@ hits and where they are, the error, how a command ended, which names a file defi
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path, PurePath
@@ -51,6 +51,7 @@ _HIT: Final = pattern_of(r"([^\s:\d][^\s:]{0,200}):(\d{1,7}):")
 _ENDED: Final = pattern_beside(__file__, "ended", re.IGNORECASE)
 _DEFINED: Final = pattern_beside(__file__, "defined", re.MULTILINE)
 _COMMIT: Final = pattern_of(r"commit [0-9a-f]{7,64}\b")
+_REMARKABLE: Final = pattern_of(r"^ *(?:Revert|Merge|Release|v\d)|\b[A-Z]{4,}\b|!:")
 _DIFFED: Final = pattern_of(r"diff --git a/.* b/(.+)|\+\+\+ (?!/dev/null)(?:b/)?(\S+)")
 _TOTAL: Final = pattern_beside(__file__, "total")
 _FAILING: Final = pattern_beside(__file__, "failing")
@@ -59,12 +60,16 @@ _LEVEL: Final = pattern_beside(__file__, "level", re.IGNORECASE)
 _SEVERE: Final = frozenset({"ERROR", "CRITICAL", "FATAL"})
 _LISTED: Final = pattern_beside(__file__, "listed")
 _MOST_SAID: Final = 5
+_NUMBER: Final = pattern_of(r"\d{1,15}(?:\.\d{1,9})?")
+_COLUMNS, _ROWS, _FAR = 8, 6, 8
+"""Columns, and rows at least, of a table, and how much larger than all others a number is odd."""
 _WORD: Final = pattern_of(r"[a-z]+(?:'t)?")
-_CODE: Final = pattern_of(r"[A-Z]{1,4}\d{3,4}\b")
+_CODE: Final = pattern_of(r"[A-Z]{1,4}\d{3,5}\b")
 _ASIDE: Final = pattern_beside(__file__, "aside", re.IGNORECASE)
 _RULE: Final = pattern_of(r"([-.=*#~_!<>|+])\1{2,}|[─-╿]+|^ *-->|^==\d+==")
 """What is only drawn."""
-_NUMBERS: Final = pattern_of(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
+_NAMED: Final = pattern_beside(__file__, "named")
+"""What differs between lines that say the same: what is quoted, paths, words with a digit."""
 _REMARK: Final = pattern_of(r"(?:#|//|;|--|<!--|\*)(?:\s|$)")
 _SAYS: Final = pattern_of(r"[^\W_]")
 _RAISED: Final = pattern_of(r"\b\w{0,60}(?:Error|Exception)\b: ?\S")
@@ -91,7 +96,8 @@ def finding_of(result: conversation.ToolReturned, room: int, count: Count) -> st
             return short
     for recognise in _SHAPES:
         if said := recognise(body):
-            return one_line("; ".join([*said, *part, *how]), room, count)
+            left = _LEFT.get(recognise, list)(body)
+            return _telling(left, [*said, *part], how, room, count, always=True)
     if not ended and result.status == "ok" and len(names := _names(text)) > 1:
         return _listed("defines", names, room, count)
     if read and read[1].endswith(".md") and (titles := [one for one in body if one[0] == "#"]):
@@ -140,7 +146,7 @@ def _checked(lines: Sequence[str]) -> list[str]:
     if not totals:
         return []  # it only looks so: a source, say
     raised = [_bare(line) for line in lines if _RAISED.search(line)]
-    return [f"failed: {_some(failing)}", *raised[:1], *totals[-4:]]
+    return [f"failed: {_some(failing)}", *raised[:1], _bounded(totals[-1])]
 
 
 def _shape(lines: Sequence[str]) -> list[str]:
@@ -163,12 +169,24 @@ def _shape_of(value: object, deep: int = 0) -> str:
                 + "}"
             )
         case list() if value:
-            return f"{len(value)} × {_shape_of(value[0], deep + 1)}"
+            return f"{len(value)} × {_shape_of(value[0], deep + 1)}{_odd_ones(value)}"
         case dict() | list():
             return f"{len(value)} fields" if value else "empty"
         case str():
             return f'"{value}"' if len(value) <= 24 else f"{len(value):,} characters"
     return json.dumps(value)
+
+
+def _odd_ones(values: Sequence[object]) -> str:
+    """Of many objects those that differ from nearly all others."""
+    rows = [one for one in values if isinstance(one, dict)]
+    odd: dict[int, str] = {}
+    for key in rows[0] if len(rows) > 3 else ():
+        told = [json.dumps(row.get(key)) for row in rows]
+        usual, often = Counter(told).most_common(1)[0]
+        if often * 4 >= 3 * len(rows):
+            odd |= {at: _shape_of(rows[at], 1) for at, one in enumerate(told) if one != usual}
+    return f"; odd: {_some(odd.values())}" if odd else ""
 
 
 def _log(lines: Sequence[str]) -> list[str]:
@@ -193,7 +211,7 @@ def _listing(lines: Sequence[str]) -> list[str]:
         ]
     rows = [line for line in lines if not line.startswith("total ")]
     named = [found[1] for row in rows if (found := _LISTED.match(row))]
-    if len(rows) < 6 or len(named) < len(rows):
+    if len(rows) < 6 or 10 * len(named) < 9 * len(rows):
         return []
     named = [name for name in named if name not in (".", "..")]
     kinds = Counter(PurePath(name).suffix for name in named)
@@ -205,6 +223,27 @@ def _listing(lines: Sequence[str]) -> list[str]:
     return told + [f"also {_some(odd)}" for _ in odd[:1]]
 
 
+def _subjects(lines: Sequence[str]) -> list[str]:
+    """What commits say of themselves, the remarkable first."""
+    heads = [at for at, line in enumerate(lines) if _COMMIT.match(line)]
+    bounds = pairwise([*heads, len(lines)])
+    told = ((one for one in lines[at:end] if one.startswith("    ")) for at, end in bounds)
+    subjects = [next(one, "") for one in told]
+    return sorted(subjects, key=lambda one: not _REMARKABLE.search(one))
+
+
+def _changed(lines: Sequence[str]) -> list[str]:
+    """What a diff puts there and takes away, what it defines first."""
+    found = [one for one in lines if one[0] in "+-" and not one.startswith(("+++ ", "--- "))]
+    return sorted(found, key=lambda one: not (one[0] == "+" and _DEFINED.search(one[1:])))
+
+
+_LEFT: Final[Mapping[object, Callable[[Sequence[str]], list[str]]]] = {
+    _commits: _subjects,
+    _diff: _changed,
+    _shape: lambda lines: [line for line in lines if _worth(line) >= _WRONG],
+}
+"""Of which lines of a kind the rest is told, as far as there is room."""
 _SHAPES: Final = (_commits, _diff, _shape, _log, _checked, _listing)
 """Kinds of output that are known by their look, each with what matters of it."""
 
@@ -273,15 +312,27 @@ def _counted(hits: int, places: Sequence[str]) -> str:
 
 
 def _telling(
-    lines: Sequence[str], size: Sequence[str], how: Sequence[str], room: int, count: Count
+    lines: Sequence[str],
+    size: Sequence[str],
+    how: Sequence[str],
+    room: int,
+    count: Count,
+    *,
+    always: bool = False,
 ) -> str:
-    """The lines that say most of what came of it, in their order: as many as there is room for."""
+    """The lines that say most of what came of it, in their order: as many as there is room for.
+
+    What is said before them, its size, goes where most of the lines are told, unless it is always
+    to be said.
+    """
+    told = "; ".join([*size, *how]) if always else ""
     bare = [said for said in map(_bare, lines) if _SAYS.search(_LEVEL.sub("", said))]
+    bare = [one for one in bare if one not in told]
     chosen: list[int] = []
-    said, misses = "", 0
+    said, misses = one_line(told, room, count) if told else "", 0
     for at in _ranked(bare):
         more = sorted([*chosen, at])
-        sized = size if len(lines) > 2 * len(more) else ()
+        sized = size if always or len(lines) > 2 * len(more) else ()
         longer = "; ".join([*sized, *(bare[one] for one in more), *how])
         if count(longer) <= room:
             chosen, said = more, longer
@@ -296,7 +347,12 @@ def _ranked(lines: Sequence[str]) -> list[int]:
     What went wrong and where counts most, then sums, then what looks like nothing else in an output
     whose lines look alike, then the beginning and the end; remarks in a file come last.
     """
-    looks = [_NUMBERS.sub("0", line) for line in lines]
+    looks = [_NAMED.sub(_look_of, line) for line in lines]
+    apart = _far_apart(lines)
+    looks = [
+        line if at in apart else look
+        for at, (line, look) in enumerate(zip(lines, looks, strict=True))
+    ]
     alike = Counter(looks)
     uniform = 2 * sum(number for number in alike.values() if number > 2) > len(looks)
     by_look = {look: _worth(line) for look, line in dict(zip(looks, lines, strict=True)).items()}
@@ -309,11 +365,34 @@ def _ranked(lines: Sequence[str]) -> list[int]:
             worth[place] = max(worth[place], worth[at] + lead - _BESIDE)
             lead = 0
     for at, look in enumerate(looks):
-        worth[at] += _ODD * (uniform and alike[look] == 1 and worth[at] >= 0)
+        odd = at in apart or (uniform and alike[look] == 1)
+        worth[at] += _ODD * (odd and worth[at] >= 0)
         worth[at] += at in (0, len(lines) - 1)
         worth[at] -= _BESIDE * bool(_REMARK.match(lines[at]))
     first = {look: at for at, look in reversed([*enumerate(looks)])}
     return sorted(first.values(), key=lambda at: (-worth[at], at))
+
+
+def _far_apart(lines: Sequence[str]) -> set[int]:
+    """Rows of a table with a number that is far beyond all others of its column."""
+    rows = [line.split(None, _COLUMNS) for line in lines]
+    found: set[int] = set()
+    for column in range(_COLUMNS):
+        numbers = {
+            at: float(row[column])
+            for at, row in enumerate(rows)
+            if len(row) > column and _NUMBER.fullmatch(row[column])
+        }
+        if len(numbers) >= max(_ROWS, 0.8 * len(rows)):
+            *_, second, most = sorted(numbers, key=numbers.__getitem__)
+            if numbers[most] > _FAR * max(numbers[second], 1):
+                found.add(most)
+    return found
+
+
+def _look_of(found: re.Match[str]) -> str:
+    """A code of a complaint says what it is of; other names do not."""
+    return found[0] if _CODE.fullmatch(found[0]) else "0"
 
 
 def _bare(line: str) -> str:

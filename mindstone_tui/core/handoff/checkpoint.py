@@ -8,7 +8,7 @@ imported settles nothing, and stands here only as a quotation that says so.
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, Literal
 
@@ -312,18 +312,8 @@ class _Work:
                     self._add(kind, text, line)
                 else:
                     self._state = _noted(state, category, text, line)
-            case derived.StatementSuperseded(statement=seq, by=by, words=words, part=part):
-                # A message may say more than what was corrected; a note says one thing.
-                note = seq in self._notes
-                self._register = registers.confirmed(self._register, by, seq, words)
-                self._let_go(lambda one: one.at.line == seq and (note or _is_retired(one, words)))
-                left = tuple(
-                    one
-                    for one in state.learnings
-                    if one.seq != seq or (part and replacement.says_more(one.text, part))
-                )
-                goal = replacement.left_of(state.goal, words if state.goal_turn else ())
-                self._state = replace(state, learnings=left, goal=goal)
+            case derived.StatementSuperseded():
+                self._no_more(line.entry)
             case derived.OfferAnswered(keep=False, words=words):
                 self._not_kept(words)
             case derived.MemoryDecided(decision="refused" | "undone", words=words):
@@ -345,6 +335,22 @@ class _Work:
                 self._state = replace(state, goal=derived.with_undone(state.goal, line.seq, act))
             case derived.SummaryDerived():
                 self._state = replace(state, summary=line.seq)
+
+    def _no_more(self, judged: derived.StatementSuperseded) -> None:
+        """What was replaced goes; a message may say more, and a note says one thing."""
+        gone, words, state = judged.statement, judged.words, self._state
+        self._register = registers.confirmed(self._register, judged.by, gone, words)
+
+        def stays(text: str) -> bool:
+            return bool(words) and replacement.says_more(text, words)
+
+        note = gone in self._notes
+        self._let_go(lambda one: one.at.line == gone and (note or not stays(one.words)))
+        left = tuple(
+            one for one in state.learnings if one.seq != gone or (judged.partly and stays(one.text))
+        )
+        goal = replacement.left_of(state.goal, words if state.goal_turn else ())
+        self._state = replace(state, learnings=left, goal=goal)
 
     def _not_kept(self, words: str, *kinds: statement.StatementKind) -> None:
         """A person does not want words kept; what else they made of them, a rule say, stays."""
@@ -405,13 +411,6 @@ class _Work:
                     commands[at] = replace(one, undone=by, left_alone=left)
         failed = tuple(errors.values())[-ERRORS:]
         self._state = replace(state, commands=tuple(commands[-COMMANDS:]), errors=failed)
-
-
-def _is_retired(one: statement.Statement, gone: Collection[str]) -> bool:
-    """Whether a line that corrects says so of a task's own rule, which nothing else makes go away,
-    or of what was itself corrected or decided before."""
-    ends = one.is_of_task or one.kind in ("correction", "decision")
-    return ends and bool(gone) and not replacement.says_more(one.words, gone)
 
 
 _KIND_OF_NOTE: Final = dict[str, statement.StatementKind](constraints="rule", decisions="decision")

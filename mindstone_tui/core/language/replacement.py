@@ -27,6 +27,8 @@ _READ: Final = 600
 _MOST_NEW: Final = 14
 _MOST_OLD: Final = 16
 """Telling words of a sentence that says one thing; with more it says several."""
+_MOST_ALIKE: Final = 7
+"""Telling words of a sentence that says of one thing that it changed, and nothing else."""
 _ALIKE: Final = 0.5
 """Share of the shorter sentence's words that both have where they speak of the same thing."""
 _SHORTEST_START: Final = 5
@@ -78,6 +80,16 @@ class _Words(msgspec.Struct, frozen=True):
     def given(self) -> frozenset[str]:
         """All values."""
         return frozenset().union(*self.values.values())
+
+
+def could_replace(text: str) -> bool:
+    """Whether a text says anything that could make an earlier one hold no more; cheap."""
+    said = [one for _, one in _stated(text)]
+    telling = (_OPENS, _CHANGES, _OWNS_UP, _NO_MORE, _OF_NO_USE, *_DENIED)
+    return not _UNSURE.search(" ".join(said)) and any(
+        _words(one).values or content.parts(one).slot or any(each.search(one) for each in telling)
+        for one in said
+    )
 
 
 def replaces(later: str, earlier: str) -> bool:
@@ -198,16 +210,17 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
         if mine and its and not (label or _shared([mine], old.stems) or _shared([its], new.stems)):
             return False
         # Without a word of the thing, "no, it is 8790" is about whatever was said just before.
-        mostly = alike and len(shared) >= _ALIKE * len(new.stems)
+        mostly = alike and len(shared) >= _ALIKE * len(new.stems) and pair.covers(shared)
         return mostly or bool(clashes and (shared or label))
     if owns_up:
         return alike or bool(clashes and shared)
     if new.labels - old.labels:
         return False
+    alike = alike and pair.covers(shared) and len(new.stems) <= _MOST_ALIKE
     if changes and (alike or (shared and (clashes or _both_dated(new, old)))):
         return True
     if _NO_MORE.search(sentence):
-        return alike
+        return alike or bool(shared and new.given & old.given)
     return len(clashes) == 1 and _fills_its_place(pair)
 
 
@@ -223,6 +236,12 @@ class _Pair(msgspec.Struct, frozen=True):
     """The later one opens as a correction does."""
     shared: Collection[str]
     """Telling words that both have."""
+
+    def covers(self, words: Collection[str]) -> bool:
+        """Whether these words are most that the earlier one is about: without a value that holds
+        no more, talk of something near says nothing of it."""
+        least = 1 / 3 if self.opens else _ALIKE
+        return len(words) >= least * len(self.old.stems)
 
 
 def _pair(sentence: str, following: str, earlier: str) -> _Pair | None:
@@ -308,7 +327,8 @@ def _denies(pair: _Pair) -> bool:
         enough = len({*shared, *means}) >= 2 and len(shared) >= 0.4 * min(
             len(new.stems), len(old.stems)
         )
-        if means and (enough or told or opens):
+        clear = len(means) >= 2 or pair.covers({*shared, *means})
+        if means and (enough or told or opens) and clear:
             return True
     return False
 

@@ -33,6 +33,9 @@ _MOST_LINES: Final = 2_000
 _MOST_WORDS, _LONGEST_RUN, _MOST_FOUND = 5_000, 200, 20_000
 """Words of a part, words of a command that another may run, and commands in all that are looked at:
 no work needs more, and 100 KB of words would take 10 GB. What is cut off counts as hidden."""
+_COPIES: Final = frozenset(("cp", "scp", "rsync", "install", "ln"))
+"""They change what is named last, and only read the rest."""
+_INTO: Final = ("-t", "--target-directory")
 _ERASES: Final = frozenset(("rm", "rmdir", "unlink", "shred", "srm", "trash"))
 
 
@@ -44,21 +47,29 @@ class CommandForm(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, om
     """The first words that are no options, in order."""
     options: tuple[str, ...] = ()
     """One of them must be among its options; `+` is a target that begins with it."""
+    without: tuple[str, ...] = ()
+    """None of them may be among its options."""
     targets: tuple[str, ...] = ()
     """One of them must be what it acts on."""
     on: tuple[str, ...] = ()
     """Only while one of these branches is checked out."""
-    operands: bool = False
-    """It must name something beyond its action."""
+    operands: int | bool = 0
+    """So many things it must name beyond its action."""
+    says: tuple[str, ...] = ()
+    """One of them must stand in the line, whatever its case."""
 
     def __str__(self) -> str:
         """As a person would write it."""
-        said = f"`{' '.join((self.program, *self.action, *(['…'] if self.operands else [])))}`"
+        said = f"`{' '.join((self.program, *self.action, *(['…'] * self.operands)))}`"
         if self.options:
             named = [_TARGETS.get(one, f"`{one}`") for one in self.options]
             said += f" with {_either(named)}"
+        if self.without:
+            said += f" without {_either([f'`{one}`' for one in self.without])}"
         if self.targets:
             said += f" to {_either(list(self.targets))}"
+        if self.says:
+            said += f" where the line says {_either([f'`{one}`' for one in self.says])}"
         return f"{said} while on {_either(list(self.on))}" if self.on else said
 
 
@@ -121,6 +132,10 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True):
     """What a call of a tool would do, whichever agent makes it."""
 
     tool: str
+    line: str = ""
+    """The shell command, as it stands."""
+    chained: bool = False
+    """Each command of it runs only where the one before ended well, and no file is changed."""
     commands: tuple[SeenCommand, ...] = ()
     changes: tuple[str, ...] = ()
     """Files that would change, as paths below the folder of the work where they lie there."""
@@ -155,7 +170,10 @@ def commands_of(parts: Iterable[CommandPart]) -> tuple[tuple[SeenCommand, ...], 
             with contextlib.suppress(RecursionError):
                 writes = any(it in ("writes", "deletes") for it, _ in of_program(name, words))
             if writes and (name, *words[1:2]) not in RECORDS:
-                written += [one for one in words[1:] if one and not one.startswith("-")]
+                named = [one for one in words[1:] if one and not one.startswith("-")]
+                options = [one for one in words[1:] if one and one.startswith("-")]
+                last = name in _COPIES and not any(_is_option(one, _INTO) for one in options)
+                written += named[-1:] if last else named
             found += _run_by(name, [one for one in words if one is not None])
             words = unwrapped(name, words) if row_of(name).wraps else []
     return tuple(found), tuple(dict.fromkeys(written))
@@ -189,7 +207,10 @@ def _run_by(name: str, words: Sequence[str]) -> Iterator[SeenCommand]:
             value = pattern_of(r"\A--[\w-]+=").sub("", words[at])
             for line in pattern_of(r"&&|[;&|\n]").split(value) if " " in value else ():
                 with contextlib.suppress(ValueError):
-                    yield SeenCommand(tuple(shlex.split(line)))
+                    said = shlex.split(line)
+                    yield SeenCommand(tuple(said))
+                    if said and row_of(said[0]).wraps:
+                        yield SeenCommand(tuple(one for one in unwrapped(said[0], [*said]) if one))
 
 
 def _named_anew(words: Sequence[str]) -> dict[str, list[str]]:
@@ -249,17 +270,23 @@ def verdict_of(check: RuleCheck, act: Deed) -> Verdict:
     seen.append(not check.looks and _adds(check.adds, act.added))
     if not any(one is not False for one in seen):
         return "allow"
-    if check.first and any(_fits(form, one, act) for form in check.first for one in act.done()):
-        return "allow"
+    if check.first:
+        fits = [any(_fits(form, one, act) for form in check.commands) for one in act.commands]
+        before = act.commands[: fits.index(True)] if act.chained and True in fits else ()
+        done = (*before, *act.done())
+        if any(_fits(form, one, act) for form in check.first for one in done):
+            return "allow"
     return check.verdict if True in seen else "ask"
 
 
 def _fits(form: CommandForm, command: SeenCommand, act: Deed) -> bool | None:
     """Whether a command is of a form; None where that cannot be seen."""
     words = command.words
-    if not words or _plain(words[0]) != form.program:
+    if not words or form.program not in (_plain(words[0]), words[0].rpartition("/")[2]):
         return False
     options, operands = _apart(words)
+    if any(_is_option(one, form.without) for one in options):
+        return False
     if form.program == "git" and form.action == ("rm",) and "--cached" in options:
         return False  # the file stays
     if operands[: len(form.action)] != form.action:
@@ -276,7 +303,9 @@ def _fits(form: CommandForm, command: SeenCommand, act: Deed) -> bool | None:
             or any(_is_option(one, form.options) for one in options)
         )
     if form.operands:
-        met.append(bool(rest))
+        met.append(len(rest) >= form.operands)
+    if form.says:
+        met.append(any(_spelt(one).search(act.line) for one in form.says))
     if form.targets:
         sent = (one.lstrip("+").rpartition(":")[2].removeprefix("refs/heads/") for one in rest)
         named = [act.branch() if one in ("HEAD", "@") else one for one in sent]
@@ -342,6 +371,14 @@ def _may_hold(path: str, places: Iterable[str]) -> bool | None:
     parts = [part for part in path.split("/") if part not in ("", ".")]
     wanted = (place.strip("/").split("/") for place in places)
     return None if any(all(map(fnmatchcase, each, parts)) for each in wanted) else False
+
+
+def _spelt(words: str) -> re.Pattern[str]:
+    """Words as they stand in a line, however much room is between them."""
+    inside = r"\s+".join(map(re.escape, words.split()))
+    inside = re.sub(r"(?<=\W)\\s\+|\\s\+(?=\W)", r"\\s*", inside)
+    opens, ends = (r"\b" if one.isalnum() else "" for one in (words[0], words[-1]))
+    return pattern_of(rf"{opens}{inside}{ends}", re.IGNORECASE)
 
 
 def _adds(wanted: Iterable[str], text: str) -> bool:

@@ -1,6 +1,6 @@
 """Deeds: what a call of any agent's tool would do, made from its name and its arguments."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -74,6 +74,8 @@ def of_command(line: str, folder: Path, tool: str = "shell") -> Deed:
     patched, gone = (each.findall(line) if _PATCH in line else [] for each in (PATCHED, _DELETED))
     return Deed(
         tool=tool,
+        line=line,
+        chained=_chained(line, commands, written),
         commands=(*commands, *([SeenCommand(("rm", *gone))] if gone else [])),
         changes=tuple(below(one, folder) for one in (*written, *patched)),
         added="\n".join(_added({"patch": line})) if patched else "",
@@ -88,6 +90,8 @@ def of_preview(tool: str, preview: Preview, folder: Path) -> Deed:
     added = [one[1:] for one in preview.body.splitlines() if one.startswith("+")]
     return Deed(
         tool=tool,
+        line=preview.command,
+        chained=_chained(preview.command, commands, written),
         commands=commands,
         changes=(*([place] if place else []), *(below(one, folder) for one in written)),
         added="\n".join(added) if place else "",
@@ -113,15 +117,23 @@ def done_in(lines: Iterable[entries.Line], folder: Path) -> list[SeenCommand]:
                 found.clear()
             elif action.kind == "command":
                 commands, written = commands_of(judge(action.about, workspace))
-                # What git takes by that name is a branch or a file that it changes in its own way.
-                of_git = (
-                    word for one in commands if one.words[:1] == ("git",) for word in one.words
-                )
-                if {*written}.difference(of_git):
+                if _changes(commands, written):
                     found.clear()
                 if action.ok and _went_well(action.about, line.entry.text):
                     found += [one for one in commands if _LOOKS_ONLY.isdisjoint(one.words)]
     return found
+
+
+def _changes(commands: Iterable[SeenCommand], written: Iterable[str]) -> bool:
+    """Whether files are changed; what git takes by their name it changes in its own way."""
+    of_git = (word for one in commands if one.words[:1] == ("git",) for word in one.words)
+    return bool({*written}.difference(of_git))
+
+
+def _chained(line: str, commands: Sequence[SeenCommand], written: Iterable[str]) -> bool:
+    looks = any(not _LOOKS_ONLY.isdisjoint(one.words) for one in commands)
+    joined = not _HIDES.search(_JOINED.sub(" ", line))
+    return joined and not looks and not _changes(commands, written)
 
 
 def _went_well(command: str, output: str) -> bool:

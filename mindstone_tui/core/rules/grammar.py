@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from mindstone_tui.core.language import clause
 from mindstone_tui.core.language.lists import lists_in, pattern_beside
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.rules.checks import CommandForm, RuleCheck
@@ -22,23 +23,29 @@ from mindstone_tui.core.tools.programs import known_programs
 _FILE: Final = Path(__file__).with_name("acts.txt")
 _CODE: Final = pattern_of(r"[`\"“]([^`\"“”]{1,200})[`\"”]")
 _QUOTED: Final = pattern_of(r"(?<![\w`])'([^'`]{1,60})'(?![\w`])")
-_ORDERS, _NO, _CONSENT, _ASK_FIRST = (
-    "".join(lists_in(Path(__file__).with_suffix(".txt"))[name])
-    for name in ("orders", "no", "consent", "ask first")
-)
-_CLAUSES: Final = pattern_of(rf"[.;] +|(?:,| [–—-]) (?={_ORDERS} )", re.IGNORECASE)
+_SAID: Final = {
+    name: "".join(lines) for name, lines in lists_in(Path(__file__).with_suffix(".txt")).items()
+}
+_ORDERS, _NO, _CONSENT = _SAID["orders"], _SAID["no"], _SAID["consent"]
+_TELLS_ONLY: Final = pattern_beside(__file__, "tells only", re.IGNORECASE)
+_IT: Final = pattern_of(r"\b(?:it|them|those|these|that)(?: files?)?\Z", re.IGNORECASE)
+_CLAUSES: Final = pattern_of(_SAID["clause"].replace("ORDERS", _ORDERS), re.IGNORECASE)
 _IS_AN_ORDER: Final = pattern_of(rf"(?:please |always )?{_ORDERS}\b", re.IGNORECASE)
 _FLAGS: Final = pattern_of(r"\A\(\?([im])\)(.*)")
+_OPTIONS: Final = pattern_of(r"\[([^\]]+)\]")
 _LONGEST: Final = 400
 _END: Final = pattern_of(r"(?<![\s.])[.!,]+\Z|[\s!,]+\Z")
 """How a sentence ends; a point that stands by itself is a folder."""
 _OPENS: Final = pattern_beside(__file__, "opens", re.IGNORECASE)
 _REASON: Final = pattern_beside(__file__, "reason", re.IGNORECASE)
-_EVER: Final = pattern_of(r"\b(?:ever|under any circumstances|at all|in this (?:project|repo))\b ?")
+_NOTHING_MORE: Final = pattern_beside(__file__, "says nothing more", re.IGNORECASE)
 _VERBS: Final = (
     r"(?:touch|edit|modify|change|alter|write (?:to|in)|overwrite|update|delete|remove|move|rename)"
 )
-_FILES: Final = r"(?:(?:the|any|any of the|our|files?|folders?|director(?:y|ies)|anything|code) )*"
+_WORK: Final = rf"(?:{_VERBS}|work|stay)"
+_FILES: Final = (
+    r"(?:(?:the|an?|any|any of the|our|files?|folders?|director(?:y|ies)|anything|code) )*"
+)
 _UNDER: Final = r"(?:(?:under|in|inside|within|below|of) )?(?:the )?"
 _KIND: Final = r"(?: (?:files?|folders?|director(?:y|ies)|module|package))?"
 _PATH: Final = pattern_of(r"[\w.@*~-]*[/.*][\w./@*-]*|[\w-]+/")
@@ -53,17 +60,40 @@ def compile_rule(sentence: str) -> RuleCheck | None:
     if (whole := _compiled(text)) is not None:
         return whole
     # Sentences and clauses that are each an order by itself: "use TypeScript; never use `any`".
-    clauses = _CLAUSES.split(text)
-    found = [check for one in clauses if (check := _compiled(one)) is not None]
-    apart = len(found) == 1 and all(map(_IS_AN_ORDER.match, clauses))
-    return found[0] if apart else None
+    named = {place for word in text.split() if _PATH.fullmatch(place := _bare(word))}
+    clauses = [one for one in _CLAUSES.split(text) if one]
+    if len(named) == 1:
+        (it,) = named
+        clauses = [_IT.sub(it, one) if _IS_AN_ORDER.match(one) else one for one in clauses]
+    read = [_with_its_reason(one) for one in clauses]
+    checks = [one for one in read if one is not None]
+    first = next((at for at, one in enumerate(read) if one is not None), 0)
+    other = [one for one, check in zip(clauses, read, strict=True) if check is None]
+    if not all(_IS_AN_ORDER.match(one) or " " not in one or _tells_only(one) for one in other):
+        return None
+    together = _together(checks)
+    # What stands before may say of what code it is: "StackedAreaChart is flat. No `lineBy`."
+    of_code = together is not None and bool(together.adds)
+    apart = all(_OPENS.match(one) or _IS_AN_ORDER.match(one) for one in clauses[:first])
+    return together if apart or not of_code else None
+
+
+def _with_its_reason(text: str) -> RuleCheck | None:
+    """A clause, or what stands before a comma where the rest only tells something."""
+    order, comma, rest = text.partition(", ")
+    told = comma and all(" " in one and _tells_only(one) for one in rest.split(", "))
+    return _compiled(text) or (_compiled(order) if told else None)
+
+
+def _tells_only(text: str) -> bool:
+    return _TELLS_ONLY.fullmatch(_END.sub("", text)) is not None
 
 
 def _compiled(text: str) -> RuleCheck | None:
     text = _END.sub("", text.strip())
     while found := _OPENS.match(text):
         text = text[found.end() :]
-    text = _END.sub("", _EVER.sub("", _REASON.sub("", text)).strip())
+    text = _END.sub("", _NOTHING_MORE.sub("", _REASON.sub("", text)).strip())
     for reading in (_asked_first, _in_order, _instead, _only_there, _forbidden):
         if (check := reading(text)) is not None:
             return check
@@ -71,15 +101,24 @@ def _compiled(text: str) -> RuleCheck | None:
 
 
 def _match(expression: str, text: str) -> re.Match[str] | None:
-    return pattern_of(rf"{expression}\Z", re.IGNORECASE).match(text)
+    return pattern_of(rf"(?:{expression})\Z", re.IGNORECASE).match(text)
 
 
 def _asked_first(text: str) -> RuleCheck | None:
     """ "ask me before …", "never … without asking"."""
-    if found := _match(rf"{_ASK_FIRST}(?P<act>.+)", text):
+    if found := _match(rf"{_SAID['ask first']}(?P<act>.+)", text):
         return _with(_act(found["act"]), verdict="ask")
     found = _match(rf"(?P<rule>.+?)[,;.]? {_CONSENT}", text)
-    return found and _with(_forbidden(found["rule"]), verdict="ask")
+    if found and (check := _forbidden(found["rule"])) is not None:
+        return _with(check, verdict="ask")
+    found = _match(rf"(?P<act>.+?) {_SAID['needs consent']}", text) or _match(
+        r"(?:if you (?:ever )?(?:need|want|have|are about) to|before you) (?P<act>.+?),? "
+        r"(?:please )?(?:ask|tell|check with)(?: (?:me|us))?(?: (?:first|before))?",
+        text,
+    )
+    act = found["act"] if found else ""
+    one = f"run {clause.singular(act)}"
+    return _with(_act(act) or _act(one), verdict="ask") if act else None
 
 
 def _in_order(text: str) -> RuleCheck | None:
@@ -110,9 +149,10 @@ def _in_order(text: str) -> RuleCheck | None:
 def _instead(text: str) -> RuleCheck | None:
     """ "use pnpm instead of npm", "use uv, not pip"; of one family, the one excludes the others."""
     found = _match(
-        r"(?:use|prefer) (?P<use>[\w`'./-]+)(?: (?:for|as) [\w ]{2,40})?,? "
-        r"(?:instead of|rather than|over|(?:and )?(?:not|never)(?: use)?) (?P<not>[\w`'./-]+)"
-        r"(?: or (?P<nor>[\w`'./-]+))?",
+        r"(?:use|prefer|.{2,60}? (?:with|by|via|through|using)) (?P<use>[\w`'./-]+|\w+ [\w-]+)"
+        r"(?: (?:for|as) [\w ]{2,40})?,? (?:instead of|rather than|over|(?:and )?(?:not|never)) "
+        r"(?:use |with |by |via )?(?P<not>[\w`'./-]+(?: -{1,2}[\w-]+)?)"
+        r"(?: or (?P<nor>[\w`'./-]+))?(?: directly)?",
         text,
     ) or _match(
         rf"(?:{_NO} use|no) (?P<not>[\w`'./-]+)(?: or (?P<nor>[\w`'./-]+))?[;,.] ?"
@@ -122,7 +162,9 @@ def _instead(text: str) -> RuleCheck | None:
     if found:
         named = [found["not"], found["nor"]]
         return _of_programs([_bare(one) for one in named if one], _bare(found["use"]))
-    found = _match(r"(?:only )?use (?P<use>[\w`'./-]+)(?: (?:for|as) [\w ]{2,40})?", text)
+    found = _match(
+        r"(?:only )?use (?P<use>[\w`'./-]+)(?: (?:for|as) [\w ]{2,40})?", text
+    ) or _match(r"(?P<use>[\w`'./-]+) only", text)
     if found is None:
         return None
     use = _bare(found["use"])
@@ -131,18 +173,19 @@ def _instead(text: str) -> RuleCheck | None:
 
 
 def _of_programs(names: list[str], use: str) -> RuleCheck | None:
-    known = known_programs()
-    if not names or any(one not in known and not _in_family(one) for one in names):
+    known, words = known_programs(), [one.split() for one in names]
+    if not names or any(one not in known and not _in_family(one) for one, *_ in words):
         return None
-    return RuleCheck(commands=tuple(CommandForm(program=one) for one in names), instead=use)
+    forms = (CommandForm(program=one, options=tuple(rest)) for one, *rest in words)
+    return RuleCheck(commands=tuple(forms), instead=use)
 
 
 def _only_there(text: str) -> RuleCheck | None:
     """ "only touch files under src/", "never edit anything outside src/"."""
-    found = _match(
-        rf"(?:only {_VERBS}|{_VERBS} only) {_FILES}{_UNDER}(?P<paths>.+)", text
-    ) or _match(
-        rf"{_NO} {_VERBS} {_FILES}(?:outside(?: of)?|except(?: in)?) (?:the )?(?P<paths>.+)", text
+    found = _match(rf"(?:only {_WORK}|{_WORK} only) {_FILES}{_UNDER}(?P<paths>.+)", text) or _match(
+        rf"(?:{_NO} {_VERBS} {_FILES}|nothing )(?:outside(?: of)?|except(?: in)?) (?:the )?"
+        rf"(?P<paths>.+?)(?: (?:may|should|must|can|is to) be {_SAID['done']})?",
+        text,
     )
     named = pattern_of(r",? (?:or|and) |, ").split(found["paths"]) if found else ()
     places = tuple(place.rstrip("/") for one in named if (place := _place(one)))
@@ -162,6 +205,17 @@ def _place(text: str) -> str:
 
 
 def _forbidden(text: str) -> RuleCheck | None:
+    found = _match(rf"(?:my |the )?(?P<act>.+?) {_SAID['is forbidden']}", text)
+    if found and (check := _act(found["act"]) or _act(f"change {found['act']}")) is not None:
+        return check
+    for shut in (rf"(?P<path>.+?) {_SAID['is not to be touched']}", _SAID["leave alone"]):
+        if found := _match(shut, text):
+            path = found["path"] or found["as_is"]
+            return _act(f"change {path.rpartition(' in ')[2]}")
+    if found := _match(r"(?:run |use )?(?P<what>.+?) without (?P<option>--?[\w-]+)", text):
+        return _act(f"run {found['what']} {found['option']}")
+    if found := _match(r"i (?:do the |only )?(?P<act>\w+) (?:it )?myself", text):
+        return _act(found["act"])
     found = _match(rf"{_NO} (?P<act>.+)", text) or _match(r"no (?P<thing>.+)", text)
     if found is None:
         return None
@@ -169,7 +223,8 @@ def _forbidden(text: str) -> RuleCheck | None:
         thing = found["thing"]
         return _act(thing) or _act(f"add {thing}") or _act(f"use {thing}")
     act = found["act"]
-    return _act(act) or _act(f"add {act}")
+    # "Never docker system prune": of what is a command by its own words, two have to be known.
+    return _act(act) or _act(f"add {act}") or (_act(f"run {act}") if " " in act else None)
 
 
 def _with(check: RuleCheck | None, **changes: object) -> RuleCheck | None:
@@ -192,18 +247,26 @@ def _act(text: str) -> RuleCheck | None:
     ]
     if any(one is None for one in found):
         return None
-    together = RuleCheck()
-    for one in found:
-        assert one is not None
-        if together.adds and one.adds and bool(together.looks) != bool(one.looks):
+    return _together([one for one in found if one is not None])
+
+
+def _together(checks: list[RuleCheck]) -> RuleCheck | None:
+    """One check for what several say; None where they do not say it in the same way."""
+    together = checks[0] if checks else None
+    for one in checks[1:]:
+        assert together is not None
+        alone = any(each.first or each.outside for each in (together, one))
+        unlike = together.adds and one.adds and bool(together.looks) != bool(one.looks)
+        if alone or unlike or together.verdict != one.verdict:
             return None
         together = msgspec.structs.replace(
             together,
-            commands=(*together.commands, *one.commands),
+            commands=tuple(dict.fromkeys((*together.commands, *one.commands))),
             paths=(*together.paths, *one.paths),
             deletes=(*together.deletes, *one.deletes),
             adds=(*together.adds, *one.adds),
             looks="|".join(filter(None, (together.looks, one.looks))),
+            instead=together.instead or one.instead,
         )
     return together
 
@@ -229,13 +292,15 @@ def _named(text: str) -> RuleCheck | None:
 
 
 def _of_paths(text: str) -> RuleCheck | None:
-    found = _match(rf"{_VERBS} {_FILES}{_UNDER}(?P<path>[^ ,]+){_KIND}", text)
+    verbs = rf"{_VERBS}(?:(?:, | or |, or ){_VERBS})*"
+    found = _match(rf"{verbs} {_FILES}{_UNDER}(?P<path>[^ ,]+){_KIND}", text)
     if found is None:
         return None
     place = _bare(found["path"])
     is_folder = pattern_of(r" (?:folder|director(?:y|ies))\Z").search(text) is not None
     is_folder |= place in _named_in("folders") and f" in {place}" in text
-    if not _PATH.fullmatch(place) and not is_folder:
+    is_file = _PATH.fullmatch(place) or place in _named_in("files by name alone")
+    if not is_file and not is_folder:
         return None
     places = (place.rstrip("/"),)
     deletes = text.lower().startswith(("delete", "remove"))
@@ -301,7 +366,8 @@ def _run(text: str) -> RuleCheck | None:
         words = shlex.split(quoted[1] if quoted else line)
     except ValueError:
         return None
-    named = quoted is not None and text.endswith((" command", " commands"))
+    said = text.lower().startswith(("run ", "execute ")) or text.endswith((" command", " commands"))
+    named = quoted is not None and said
     if (by_name := _named(f"run {' '.join(words)}")) is not None:
         return by_name
     if not words or not all(map(_is_command_word, words)):
@@ -364,21 +430,26 @@ def _read_acts() -> Iterator[tuple[re.Pattern[str], str]]:
         for line in lines if " -> " in lines[0] else ():
             said, _, commands = line.partition(" -> ")
             named = said.replace("{branch}", r"(?P<branch>(?!\w+days?\b|weekends?\b)[\w./*-]+)")
+            named = named.replace("{host}", r"(?P<host>[\w-]+(?:[.-][\w-]+)+)")
             yield re.compile(rf"(?:{named})\Z", re.IGNORECASE), commands
 
 
 def _form(notation: str, found: re.Match[str]) -> CommandForm | None:
     """A command of the file as a form."""
-    options = pattern_of(r"\[([^\]]+)\]").search(notation)
-    words = pattern_of(r"\[[^\]]+\]").sub("", notation).split()
+    notation, _, said = notation.partition('"')
+    says = [one.strip() for one in said.rstrip(' "').split(",") if one.strip()]
+    given = _OPTIONS.findall(notation)
+    words = _OPTIONS.sub("", notation).split()
     targets = tuple(found[one.strip("<>")] for one in words if one.startswith("<"))
     on = tuple(found[one.strip("@<>")] for one in words if one.startswith("@"))
     plain = [one for one in words if one[0] not in "<@…"]
     return CommandForm(
         program=plain[0],
         action=tuple(plain[1:]),
-        options=tuple(options[1].split()) if options else (),
+        options=tuple(" ".join(one for one in given if one[0] != "!").split()),
+        without=tuple(" ".join(one[1:] for one in given if one[0] == "!").split()),
         targets=targets,
         on=on,
-        operands="…" in words,
+        operands=words.count("…"),
+        says=tuple(found[one.strip("<>")] if one.startswith("<") else one for one in says),
     )

@@ -22,8 +22,7 @@ from mindstone_tui.core.agent.memories import telling_words
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.entries import Line, conversation, derived, window
-from mindstone_tui.core.language.intent import is_correction
-from mindstone_tui.core.language.replacement import replaced_in
+from mindstone_tui.core.language.replacement import could_replace, replaced_in
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile, vectors
 from mindstone_tui.core.recall import answer as extracts
 from mindstone_tui.core.recall import course, embedding, inject, ranking, speak
@@ -436,7 +435,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         """
         found: Verdicts = {}
         told = (one for one in passages_of(lines) if one.role == "user")
-        said = [one for one in told if one.seq in known or is_correction(one.text)]
+        said = [one for one in told if one.seq in known or could_replace(one.text)]
         with contextlib.suppress(errors.RecallError):
             for one in said:
                 alone = Filter(exclude=frozenset({one.seq}))

@@ -317,3 +317,18 @@ async def test_a_rule_that_was_offered_was_in_view_as_long_as_its_offer(
         await stage.run("/keep yes")
     (answered,), (rule,) = stage.entries(OfferAnswered), stage.entries(RuleSet)
     assert rule.seen == answered.seen > 0
+
+
+def test_rules_that_an_earlier_version_compiled_still_hold(tmp_path: Path) -> None:
+    places = Places.resolve({"MINDSTONE_HOME": str(tmp_path)})
+    file = places.data / "rules.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(
+        """[{"number": 1, "words": "Never create branches", "scope": "everywhere", "session": "s",
+        "line": 1, "since": "2026-01-01T00:00:00Z",
+        "check": {"commands": [{"program": "git", "action": ["branch"], "operands": true}]}}]"""
+    )
+    (rule,) = RuleBook(places).all()
+    assert rule.check is not None
+    for words, said in ((("git", "branch", "x"), "deny"), (("git", "branch"), "allow")):
+        assert verdict_of(rule.check, Deed(tool="shell", commands=(SeenCommand(words),))) == said

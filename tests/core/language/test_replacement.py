@@ -52,14 +52,30 @@ def test_of_parallel_facts_the_later_one_replaces_none() -> None:
     assert wrong == ["The heating was switched off in the office."]
 
 
-def test_a_fifth_of_what_people_correct_in_passing_is_noticed() -> None:
-    assert sum(map(found, (pair for pair in PAIRS if pair["replaces"]))) >= 20
+def test_of_what_strangers_said_nothing_is_replaced_that_still_holds() -> None:
+    pairs = [line.split("\t") for line in lines("replaced_typed.tsv")]
+    marked = [(kind, later) for kind, earlier, later in pairs if replaces(later, earlier)]
+    assert len(pairs) == 440
+    assert [later for kind, later in marked if kind != "r"] == []
+    assert len(marked) >= 50
+
+
+def test_some_of_what_people_correct_in_passing_is_noticed() -> None:
+    assert sum(map(found, (pair for pair in PAIRS if pair["replaces"]))) >= 19
 
 
 @pytest.mark.parametrize(
     ("earlier", "later"),
     [
         ("Invoice 18 is for 450 EUR.", "Invoice 19 is for 475 EUR."),
+        ("It is wonderful to have such a loving family.",
+         "Turns out the girl had no other family, it broke my heart."),
+        ("Being outside made me feel like writing a short story about the trails.",
+         "I feel like I just can't stop writing at night!"),
+        ("We were able to raise some funds with the run!",
+         "We raised awareness and funds at the dinner, many local people suffer from it."),
+        ("I'm happy to share my whole story and give others hope.",
+         "I let them know that they are not alone by sharing my story."),
         ("Never skip check 7.", "Never skip check 8."),
         ("Kim's port is 8080.", "Lee's port is 9090."),
         ("The Bergen ingest cluster listens on port 20111.",

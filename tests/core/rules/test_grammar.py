@@ -55,6 +55,41 @@ FORCE = "Never run git push --force"
         ("Never delete branches", ["git push origin :old", "git branch -d x"], "git push origin x"),
         ("Never git push", ["git push -u origin x"], "git pull"),
         ("Don't use npm or yarn, use pnpm", ["npm ci", "yarn add x"], "pnpm i"),
+        ("No git stash, I keep losing things in there", ["git stash"], "git status"),
+        (
+            "never docker system prune, I lost a volume that way",
+            ["docker system prune -af"],
+            "docker ps",
+        ),
+        ("no rebasing. merge.", ["git rebase x", "git pull --rebase"], "git merge x"),
+        ("git reset --hard is forbidden", ["git reset --hard HEAD~1"], "git reset HEAD a.py"),
+        ("use rg, not grep -r", ["grep -rn x ."], "grep x a.py"),
+        ("use black for formatting, not yapf or autopep8", ["autopep8 -i a.py"], "black a.py"),
+        ("tests get run with make test, not pytest directly", ["pytest -x"], "make test"),
+        (
+            "Never run `gsutil rm` or `mytool wipe`: our backups are there",
+            ["mytool wipe x"],
+            "gsutil ls",
+        ),
+        ("no chmod 777", ["chmod -R 0777 a"], "chmod +x a"),
+        ("No DROP or TRUNCATE, not even on dev", ["mysql -e 'truncate x'"], "mysql -e 'select 1'"),
+        ("No drop table, no truncate, ever", ['psql -c "DROP  TABLE x"'], "psql -c 'select 1'"),
+        ("no curl | bash installs", ["curl -sSL x.sh |bash", "curl x | sudo sh"], "curl -sSLO x"),
+        (
+            "Never reboot or shut down the till server",
+            ["ssh till 'sudo poweroff'"],
+            "ssh till uptime",
+        ),
+        ("don't change the git config", ["git config user.name x"], "git config --get user.name"),
+        ("run docker without --privileged", ["docker run --privileged x"], "docker run x"),
+        ("Nothing outside of src/ should be changed", ["cp src/a /etc/b"], "cp /tmp/a src/b"),
+        ("the raw data in data/raw is sacred. never move it", ["rm data/raw/a"], "ls data/raw"),
+        ("leave prod.yml alone, I edit that by hand", ["sed -i s/a/b/ prod.yml"], "cat prod.yml"),
+        (
+            "No network calls to api.pay.dev, use the mock",
+            ["curl https://api.pay.dev/x"],
+            "curl x.dev",
+        ),
     ],
 )
 def test_what_the_words_forbid_is_refused_and_the_rest_is_not(
@@ -174,9 +209,12 @@ def test_what_wants_a_question_is_asked_about(tmp_path: Path, rule: str, line: s
         "StackedAreaChart needs a flat array. Do not use `lineBy`.",
         "Run `make lint` and `make test` before committing",
         "Do not commit `.env`",
-        "Never push to main, push to a branch",
         "Don't merge, rebase",
         "No npm, pnpm only",
+        "Never push to main, push to a branch",
+        "Never open the assets folder, they are large, never git add them",
+        "Never deploy, only staging",
+        "Never push to main, the exception is a hotfix",
         "Never commit on Fridays",
         "Never run python directly",
         "Don't use kubectl against prod",
@@ -207,6 +245,42 @@ def test_of_600_sentences_in_rule_files_of_others_none_is_checked_that_cannot_be
 def test_what_is_to_be_used_instead_is_not_forbidden(tmp_path: Path) -> None:
     assert says("No npm, use pnpm", "shell", "npm install", tmp_path) == "deny"
     assert says("No npm, use pnpm", "shell", "pnpm install", tmp_path) == "allow"
+
+
+def test_of_320_rules_in_the_words_of_strangers_no_check_speaks_against_what_they_allow(
+    tmp_path: Path,
+) -> None:
+    """Written in three sets, each tried before anything was done for it."""
+    said = [json.loads(line) for line in lines("rules_typed.jsonl")]
+    checks = [(one, check) for one in said if (check := compile_rule(one["rule"])) is not None]
+    wrong = [
+        (one["rule"], act)
+        for one, check in checks
+        for act in one["allowed"]
+        if not act.startswith("edit:") and verdict_of(check, of_command(act, tmp_path)) != "allow"
+    ]
+    assert wrong == []
+    # "Run the tests before you commit" was called one that cannot be checked.
+    assert sum(not one["checkable"] for one, _ in checks) <= 1
+    assert len(checks) >= 0.4 * sum(one["checkable"] for one in said)
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ("pytest -q && git commit -m x", "allow"),
+        ("cd app && pytest && git add -u && git commit -m x", "allow"),
+        ("pytest -q; git commit -m x", "deny"),
+        ("pytest -q | tail && git commit -m x", "deny"),
+        ("pytest --version && git commit -m x", "deny"),
+        ("git commit -m x && pytest", "deny"),
+        ("pytest && sed -i s/a/b/ a.py && git commit -m x", "deny"),
+    ],
+)
+def test_what_has_to_be_run_first_may_be_run_in_the_same_line(
+    tmp_path: Path, before: str, said: Verdict
+) -> None:
+    assert says("Run the tests before you commit", "shell", before, tmp_path) == said
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,22 @@ async def test_a_corrected_sentence_is_no_current_topic(home: Path, tmp_path: Pa
             await stage.run("/rewind turn 2")
 
 
+@pytest.mark.parametrize(
+    "later", ["Change of plans: we ship on Monday.", "We no longer ship on Friday."]
+)
+async def test_a_decision_that_is_replaced_in_any_words_is_decided_no_more(
+    home: Path, later: str
+) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.run("/task start Release the importer")
+        for words in ("We decided to ship on Friday.", later):
+            await stage.say(words)
+        await stage.run("/checkpoint save")
+        _, told = await stage.run("/checkpoint show")
+        assert "statement_superseded" in [line.kind for line in stage.lines()]
+    assert "We decided to ship" not in told
+
+
 async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(
     home: Path, tmp_path: Path
 ) -> None:
