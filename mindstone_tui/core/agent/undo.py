@@ -19,6 +19,7 @@ from mindstone_tui.core.config.settings import UndoSettings
 from mindstone_tui.core.entries import Entry, Line, standings
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.store import FilesChanged, FilesLetGo, FilesRestored
+from mindstone_tui.core.entries.window import ContextWindowPruned
 from mindstone_tui.core.events import from_entry, narrate_entry
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.tools.approvals import Approval
@@ -299,9 +300,12 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
         """each in the folder where it was."""
         stays: dict[int, list[str]] = {}
         shown: set[int] = set()
-        """Turns that the model sees again."""
+        """Turns that the model sees again,"""
+        out: set[int] = set()
+        """and those that have left the window."""
+        kinds = ("files_changed", "files_restored", "context_window_pruned")
         with self.history() as history:
-            for line in unheard(history, ("files_changed", "files_restored")):
+            for line in unheard(history, kinds):
                 match line.entry:
                     case FilesRestored(direction=direction, turns=turns) if not is_imported(line):
                         # What was done again or taken back once more since is told as it stands.
@@ -314,8 +318,10 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
                         if gone and again.get(line.turn, True):
                             names = stays.setdefault(line.turn, [])
                             names[:0] = [text.exact(each.path) for each in changes]
+                    case ContextWindowPruned(left=left):
+                        out.update(turn for one in left for turn in one.turns)
                     case entry:
-                        shown.update(getattr(entry, "turns", ()))
+                        shown.update({*getattr(entry, "turns", ())} - out)
                         rewinds.append(line)
             stands = transcript.standings_of(history) if shown else standings.Standings()
             known = sorted(turn for turn in shown - again.keys() if stands.undone.of_turn(turn))

@@ -316,10 +316,9 @@ class _Account:
 
     def _in_part(self) -> set[int]:
         """Turns of which only a message stays that the rest of its exchange left behind."""
-        fold, turn_of = self.view.fold, self.view.history.turn
-        lines, staying = fold.lines, fold.staying
-        whole = {line.turn for seq, line in lines.items() if seq not in staying}
-        turns = {lines[seq].turn for seq in staying} - whole
+        lines, turn_of = self.view.fold.lines, self.view.history.turn
+        more = {line.turn for line in lines.values() if line.role != "user"}
+        turns = {line.turn for line in lines.values()} - more
         left = {turn: [line.seq for line in turn_of(turn) if said(line)] for turn in turns}
         return {turn for turn, seqs in left.items() if not lines.keys() >= {*seqs}}
 

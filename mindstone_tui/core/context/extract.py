@@ -109,7 +109,8 @@ def _passage(line: Line, action: Action | None) -> SourceMessage | None:
                 for call in calls
             ]
             whole = "\n".join(filter(None, [text, *asked]))
-            return spoken(speaker="assistant", text=whole, said=text if asked else None)
+            own = "" if line.entry.only_quotes else text
+            return spoken(speaker="assistant", text=whole, said=own if own != whole else None)
         case conversation.AssistantPartial(text=text):
             return spoken(speaker="assistant", text=text, mark="cut off")
         case conversation.ToolReturned(text=text, name=name, finding=finding):

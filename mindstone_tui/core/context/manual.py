@@ -288,15 +288,19 @@ def _outside_after(
     What had left before the rewind is taken back as well, and no longer counted as left.
     """
     before = live.fold.state.outside
-    staying = live.fold.staying
-    here = {line.turn for seq, line in live.fold.lines.items() if seq not in staying}
+    here = {line.turn for line in live.fold.lines.values() if line.role != "user"}
     taken = Span(to_turn + 1, live.fold.turn)
     turns = (
         live.history.turn(turn)
         for turn in range(taken.first, taken.last + 1)
         if turn not in here and not holds(before.rewound, turn)
     )
-    had_left = (lines for lines in turns if any(said(line) is not None for line in lines))
+    lines = live.fold.lines
+    had_left = (
+        each
+        for each in turns
+        if any(said(line) is not None and line.seq not in lines for line in each)
+    )
     sizes = [_size(live, call, lines) for lines in (*had_left, *back)]
     outside = after_returning(before, len(sizes), sum(sizes))
     return msgspec.structs.replace(outside, rewound=merged((*before.rewound, taken)))
@@ -339,7 +343,7 @@ def _turns_in(live: LiveWindow, summary: int) -> frozenset[int]:
     return frozenset(turn for first, last in ends for turn in range(first, last + 1))
 
 
-def _whole(live: LiveWindow, turn: int) -> bool:
+def _whole(live: View, turn: int) -> bool:
     """Whether an exchange is in the window and lacks nothing."""
     held = {line.seq for line in live.fold.lines.values() if line.turn == turn}
     if len(held) > 1:
@@ -347,7 +351,7 @@ def _whole(live: LiveWindow, turn: int) -> bool:
     return all(line.seq in held for line in _lines_of(live, turn) if said(line) is not None)
 
 
-def _lines_of(live: LiveWindow, turn: int) -> list[Line]:
+def _lines_of(live: View, turn: int) -> list[Line]:
     lines = [live.history.whole(line) for line in live.history.turn(turn)]
     if not any(said(line) is not None for line in lines):
         raise NoSuchEntry(
@@ -409,6 +413,8 @@ def _inside(view: View, call: Call, line: Line) -> Reason:
         text += " Its place is taken by one line; the full text stays in the transcript."
     elif line.seq in state.cut:
         text += " It is shown shortened; the full text stays in the transcript."
+    if not _whole(view, line.turn):
+        text += " The rest of its exchange has left."
     return msgspec.structs.replace(
         _plain(line, text),
         in_window=True,

@@ -120,6 +120,11 @@ class AssistantMessage(TextEntry):
     reported: AnswerUsage | None = None
     """What it took. Imported answers have none, older ones a `usage_reported` behind them."""
 
+    @property
+    def only_quotes(self) -> bool:
+        """Whether the built-in guide said it: nothing is decided, promised or done by that."""
+        return self.model == "local/guide"
+
 
 class AssistantPartial(TextEntry):
     """Text streamed so far when the turn was interrupted or the stream broke."""

@@ -56,7 +56,7 @@ GOES_BACK: Final = frozenset([
 ])  # fmt: skip
 """What a rewind takes back. The rest stays done: a model that was chosen, a file that was changed,
 a memory that a person approved, money that was spent."""
-_DID: Final = frozenset([
+DID: Final = frozenset([
     "user_message", "assistant_message", "assistant_partial", "tool_called", "tool_returned",
     "files_changed",
 ])  # fmt: skip
@@ -194,7 +194,7 @@ class Rewinds:
 
     def gave_back(self, turn: int) -> bool:
         """Whether a turn that was taken back is in force again."""
-        back = self._back.get(turn, 0)
+        back = self._back.get(turn, 0) if self.of_turn(turn) is None else 0
         return any(each.to_turn < turn <= each.last and each.by < back for each in self._rewinds)
 
     def of_turn(self, turn: int) -> int | None:
@@ -222,7 +222,7 @@ class Undone:
 
     def of(self, line: Line) -> int | None:
         """The line that took back what was done where this one tells of it; None while it holds."""
-        return self.of_place(line.seq, line.turn) if line.kind in _DID else None
+        return self.of_place(line.seq, line.turn) if line.kind in DID else None
 
     def of_place(self, seq: int, turn: int) -> int | None:
         """The same for something that was said at a place."""
@@ -232,6 +232,11 @@ class Undone:
     def of_turn(self, turn: int) -> int | None:
         """The same for a whole turn."""
         return self._turns.get(turn, (0,))[0] or None
+
+    def whole(self, turn: int) -> bool:
+        """Whether all that a turn did was taken back, and no file left as it was."""
+        by, left = self._turns.get(turn, (0, ()))
+        return by > 0 and not left
 
     def of_file(self, seq: int, turn: int, path: str) -> int | None:
         """The same for a file, which may have been left as it was."""
@@ -356,12 +361,18 @@ class Standings:
         return max((by for by, part in known.items() if not part), default=None)
 
     def task_over(self, seq: int) -> Standing | None:
-        """How the task ended that began at a line, or what other took its place."""
-        for line in self._tasks:
-            if line.seq > seq and self.rewinds.of(line) is None:
-                is_end = isinstance(line.entry, TaskDone)
-                return Standing("done" if is_end else "superseded", line.seq)
-        return None
+        """How the task ended that began at a line, or what other took its place; of a line that
+        ended a task, which one had done so: a rewind hid it then, and a restore brought it back.
+        """
+        task: list[Line] = []
+        for one in self._tasks:
+            if one.seq == seq or self.rewinds.of(one) is None:
+                begins = one.kind == "task_started" and one.seq <= seq
+                task = [one] if begins else [*task, one]
+        titles = {getattr(one.entry, "title", "") for one in task if one.seq in (seq, task[0].seq)}
+        if len(task) < 2 or task[0].kind == "task_done" or task[1].seq == seq or len(titles) > 1:
+            return None
+        return Standing("done" if task[1].kind == "task_done" else "superseded", task[1].seq)
 
     def corrected_by(self, seq: int) -> Corrected:
         """Of a line that holds, the sentences that do not."""
@@ -376,12 +387,13 @@ class Standings:
     def replaces(self, by: int, seq: int) -> bool:
         """Whether a line still replaces another that it was said to replace.
 
-        Where files are again what they were, so is what the model had told of them; what a person
-        said stays said.
+        Where all files are again what they were, so is what the model had told of them; what a
+        person said stays said.
         """
         turn = self._turns.get(by, 0)
-        so_again = seq not in self._turns and self.undone.of_place(by, turn) is not None
-        return not so_again and self.rewinds.of_place(by, turn) is None
+        so_again = seq not in self._turns and self.undone.whole(turn)
+        gone = by in self.rewinds.there or self.rewinds.of_place(by, turn) is not None
+        return not so_again and not gone
 
     def of(self, line: Line) -> tuple[Standing, ...]:
         """What is to be known about a line; nothing for one that simply holds."""
@@ -398,7 +410,7 @@ class Standings:
             found.append(Standing("superseded", by))
         parts = self.corrected_by(line.seq).items()
         found += [Standing("corrected", by, part=part) for by, part in parts]
-        if isinstance(line.entry, TaskStarted) and (over := self.task_over(line.seq)):
+        if isinstance(line.entry, TaskStarted | TaskDone) and (over := self.task_over(line.seq)):
             found.append(over)
         if undone := self.undone.of(line):
             found.append(Standing("undone", undone, part=self.undone.left_by(undone)))
@@ -415,7 +427,7 @@ class Standings:
                 found.append(Standing("derived"))
         if line.parent:
             found.append(Standing("copied", source=self._parent))
-        if line.turn in self._elsewhere and line.kind in _DID:
+        if line.turn in self._elsewhere and line.kind in DID:
             found.append(Standing("elsewhere"))
         if is_imported(line):
             found.append(Standing("imported", source=self._provenance.of(line.seq).words))

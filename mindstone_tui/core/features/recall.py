@@ -104,7 +104,7 @@ class RecallFeature(Feature):
         history = self.session.history
         restored = [*history.newest(("files_restored",), history.head.seq + 1)]
         undone = standings.Undone(reversed(restored))
-        said = [one for one in vacancy.said if undone.of_turn(one.turn) is None]
+        said = [one for one in vacancy.said if not undone.whole(one.turn)]
         vacancy = msgspec.structs.replace(vacancy, shown={*vacancy.shown, *turn}, said=said)
         return await self.session.recall.gather(text, vacancy)
 

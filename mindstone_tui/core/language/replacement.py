@@ -60,6 +60,7 @@ _DENIED: Final = tuple(pattern_beside(__file__, name) for name in ("denied", "le
 _ANOTHER: Final = pattern_of(
     r"\b([a-z]+) (\d[\w.-]*,? (?:and |but )?(?:not|instead of|rather than) )(\d)"
 )
+_BUT_NOT: Final = pattern_of(r"[,;]? (?:and |but )?(?:not|instead of|rather than) [^,;]*\Z")
 _OF_NO_USE: Final = pattern_beside(__file__, "of no use")
 
 
@@ -99,7 +100,7 @@ def replaces(later: str, earlier: str) -> bool:
 @remembers(16_384)  # The same are compared whenever they are found again.
 def replaced_in(later: str, earlier: str) -> tuple[str, ...]:
     """The sentences of what was said earlier that hold no more, as they were said."""
-    old = [(said, one) for said, one in _stated(earlier) if _states(one)]
+    old = [(said, _asserted(one)) for said, one in _stated(earlier) if _states(one)]
     new = [one for _, one in _stated(later)]
     if not old or not new or _UNSURE.search(" ".join(new)):
         return ()
@@ -363,6 +364,12 @@ def _unopened(sentence: str) -> str:
     """A sentence behind what opens a correction."""
     opening = _OPENS.match(sentence)
     return sentence[opening.end() :] if opening else sentence
+
+
+def _asserted(sentence: str) -> str:
+    """What a correction says is so, without what opens it and what it says is not so."""
+    said = _unopened(sentence)
+    return sentence if said == sentence else _BUT_NOT.sub("", said)
 
 
 def _subject(sentence: str) -> str:

@@ -90,7 +90,8 @@ def standing_in(home: paths.Places, session: str, seq: int, turn: int, by: int) 
 
 
 def with_ends(home: paths.Places, hits: Sequence[H]) -> list[H]:
-    """The same; those that began a task which is over say what ended it."""
+    """The same; those that began a task which is over say what ended it, and none is replaced by
+    what was taken back where it comes from."""
 
     @cache
     def known(session: str) -> Standings:
@@ -101,8 +102,13 @@ def with_ends(home: paths.Places, hits: Sequence[H]) -> list[H]:
     found = []
     for hit in hits:
         place: Any = getattr(hit, "passage", hit)
-        if place.kind == "task_started" and not getattr(hit, "inherited", False):
+        if place.kind in ("task_started", "task_done") and not getattr(hit, "inherited", False):
             hit = msgspec.structs.replace(hit, **_end_of(known(place.session), place.seq))
+        if place.imported and (hit.superseded_by or hit.corrected):
+            gone = known(place.session).rewinds.there
+            by = None if hit.superseded_by in gone else hit.superseded_by
+            corrected = {seq: part for seq, part in hit.corrected.items() if seq not in gone}
+            hit = msgspec.structs.replace(hit, superseded_by=by, corrected=corrected)
         found.append(hit)
     return found
 
@@ -174,7 +180,7 @@ def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
         stands: dict[str, Any] = {"superseded_by": by, "corrected": corrected}
         undone = standings.undone.of_place(hit.passage.seq, hit.passage.turn)
         stands |= {"undone_by": undone, "left_alone": standings.undone.left_by(undone)}
-        if hit.passage.kind == "task_started":
+        if hit.passage.kind in ("task_started", "task_done"):
             stands |= _end_of(standings, hit.passage.seq)
         hits.append(msgspec.structs.replace(hit, **stands, inherited=True))
     return msgspec.structs.replace(found, hits=tuple(hits))

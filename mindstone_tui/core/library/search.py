@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from mindstone_tui.core import errors, transcript
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Line, conversation, provenance
 from mindstone_tui.core.entries.derived import Replacement
-from mindstone_tui.core.language.words import plain_words
+from mindstone_tui.core.language.words import indexed, plain_words, query_terms
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.library.file_states import FilesOfSession
@@ -234,7 +234,8 @@ class _Search(msgspec.Struct, frozen=True):
         except errors.RecallError:
             return [], list(chosen)
         taken = [hit for hit in found.hits if _takes(wanted, hit)]
-        kept = [_as_hit(hit.passage.session, hit) for hit in unquoted(taken) if is_found(hit)]
+        telling = filter(is_found, unquoted(taken, query_terms(self.query)))
+        kept = [_as_hit(hit.passage.session, hit) for hit in telling]
         lines = {(hit.session, hit.seq) for hit in kept}
         passages = [hit.passage for hit in taken]
         recorded = {(each.session, each.seq) for each in passages if each.superseded}
@@ -281,18 +282,18 @@ def is_found(hit: Hit) -> bool:
     return hit.parts.get("words", 0.0) > 0 or speak.evidence(hit) >= _LEAST * thresholds.FLOOR
 
 
-def unquoted(hits: Sequence[Hit]) -> list[Hit]:
-    """Without answers that repeat a statement whole: they say nothing that it does not."""
+def unquoted(hits: Sequence[Hit], asked: Collection[str]) -> list[Hit]:
+    """Without answers that repeat a statement whole, and say no more of what was asked for."""
     texts = [(each.passage.ts, " ".join(each.passage.text.casefold().split())) for each in hits]
-    return [
-        hit
-        for hit, (ts, text) in zip(hits, texts, strict=True)
-        if hit.passage.role != "assistant"
-        or not any(
-            said < ts and _QUOTED <= len(other) < len(text) and other in text
-            for said, other in texts
-        )
-    ]
+    kept = []
+    for hit, (ts, text) in zip(hits, texts, strict=True):
+        rest = text
+        for said, other in texts if hit.passage.role == "assistant" else ():
+            if said < ts and _QUOTED <= len(other) < len(text):
+                rest = rest.replace(other, " ")
+        if rest == text or not set(asked).isdisjoint(indexed(rest).split()):
+            kept.append(hit)
+    return kept
 
 
 def in_order(hits: Sequence[SessionHit]) -> list[SessionHit]:

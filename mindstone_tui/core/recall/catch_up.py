@@ -45,7 +45,8 @@ class CatchUp:
             self._mark = store.IndexMark(last.seq, last.hash)
             if len(self._waiting) >= store.AT_ONCE:
                 self._store(self._mark.seq)
-        if line.kind in standings.TAKES_BACK or standings.superseded_in(line):
+        takes_back = line.kind in (*standings.TAKES_BACK, "imported")
+        if takes_back or standings.superseded_in(line):
             self._rewinds.append(line)
         self._done += self._doings.take(line)
         found = self._chunker.passages(line)

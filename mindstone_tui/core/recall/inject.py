@@ -160,8 +160,8 @@ def choose(
 
 
 def _is_over(hit: Hit) -> bool:
-    """Whether it began a task that has ended: what bound in that does not bind any more."""
-    return hit.passage.kind == "task_started" and bool(hit.done_by or hit.superseded_by)
+    """Whether it began a task that has ended, or ended one that had: neither binds any more."""
+    return bool(hit.done_by or (hit.passage.kind == "task_started" and hit.superseded_by))
 
 
 def raise_threshold(hits: Sequence[Hit], room: int, size: Callable[[Hit], int]) -> list[Hit]:

@@ -119,3 +119,15 @@ delete from facts where name in ('seq', 'hash', 'read') and owner in (select own
 delete from facts where name in ('seq', 'hash', 'read') and owner in (
     select owner from passages where undone > 0
 );
+
+-- Step 8: not where files were left alone then: what was told of those is no longer so. And only
+-- what tells of files is said to be taken back with them.
+delete from facts where name in ('seq', 'hash', 'read') and owner in (
+    select owner from passages where undone > 0
+);
+-- Nor is what was replaced by words that were taken back where they come from.
+delete from facts where name in ('seq', 'hash', 'read') and owner in (
+    select owner from verdicts where exists (
+        select 1 from passages where passages.owner = verdicts.owner and imported > 0
+    )
+);

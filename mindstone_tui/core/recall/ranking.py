@@ -443,7 +443,7 @@ def _may_replace(new: Passage, old: Passage, *, inherited: bool) -> bool:
         return False
     if new.ts < old.ts or (new.imported and not old.imported):
         return False  # what was taken over later was said earlier, and to another program
-    if new.undone and old.kind != "user_message":
+    if new.undone and new.left_alone == "[]" and old.kind != "user_message":
         return False
     may = old.speaker in (new.speaker, _MODEL, _NOTE, *_TASK)
     return new.role == "user" and may and not intent.only_asks(new.text)

@@ -21,7 +21,7 @@ import apsw
 import msgspec
 
 from mindstone_tui.core.entries import Line, actions, standings, window
-from mindstone_tui.core.entries.store import FilesRestored
+from mindstone_tui.core.entries.store import FilesRestored, Imported
 from mindstone_tui.core.recall import acts
 from mindstone_tui.core.recall.library_file import EVERYBODY, load_vectors, span_of, writing
 from mindstone_tui.core.recall.passages import CHUNKING, Passage, epoch, indexed_words
@@ -56,7 +56,10 @@ _INSERT_PASSAGE: Final = (
 _STANDING: Final = (
     "from verdicts as v where v.owner = passages.owner and v.seq = passages.seq and not exists "
     "(select 1 from passages as n where n.owner = v.owner and n.seq = v.later and (n.rewound > 0 or"
-    " n.undone > 0 and n.kind = 'user_message' and passages.kind != 'user_message'))"
+    " n.undone > 0 and n.left_alone = '[]' and n.kind = 'user_message'"
+    " and passages.kind != 'user_message')) and not exists (select 1 from facts as f,"
+    " json_each(f.value) as gone where f.owner = v.owner and f.name like 'back %'"
+    " and gone.value = v.later)"
 )
 """The verdicts on a passage whose own lines were not taken back, as `Standings.replaces` says."""
 
@@ -70,6 +73,8 @@ _SOME_AGAIN: Final = (
 _OF_TURNS: Final = (
     "where owner = :owner and seq < :line and turn in (select value from json_each(:turns))"
 )
+_TELLS: Final = f" and kind in {tuple(sorted(standings.DID))}"
+"""Of these, what tells of changes to files."""
 _LEFT_ALONE: Final = (
     "undone > 0 and exists (select 1 from json_each(left_alone)"
     " where substr('/' || about, -length(value) - 1) = '/' || value)"
@@ -273,7 +278,9 @@ class Tables:
                         "paths": json.dumps(act.left_paths if whole else again),
                     }
                     change = _UNDONE if whole else _SOME_AGAIN
-                    self._database.execute(f"update {table} set {change} {_OF_TURNS}", named)
+                    tells = _TELLS if table == "passages" else ""
+                    changed = f"update {table} set {change} {_OF_TURNS}{tells}"
+                    self._database.execute(changed, named)
                     if table == "acts":
                         stands = f"update acts set undone = 0 {_OF_TURNS} and {_LEFT_ALONE}"
                         self._database.execute(stands, named)
@@ -289,7 +296,10 @@ class Tables:
                         " and rewound < ?1 and turn in (select value from json_each(?2))",
                         (line.seq, json.dumps(turns), self.owner),
                     )
-        if said or line.kind in standings.TAKES_BACK:
+        if isinstance(line.entry, Imported) and not line.parent:
+            back = json.dumps(line.entry.taken_back)
+            self._remember(self.owner, {f"back {line.entry.path}": back})
+        if said or line.kind in (*standings.TAKES_BACK, "imported"):
             self._database.execute(
                 f"update passages set superseded = coalesce((select max(later) {_STANDING}"
                 " and words = ''), 0), corrected = (select json_group_object(later, json(words))"

@@ -80,6 +80,7 @@ def assemble_or_fork(opening: Opening) -> SessionServices:
         if here_alone and fork.is_offline_fork(own):
             fork.push_fork(own, opening.places, history)
         services = assemble(opening)
+        fork.fetch_origin(services.history, opening.places, history)
         if forks := fork.push_forks(opening.places, history):
             services.greeting = f"What went on here meanwhile is on the server: {', '.join(forks)}."
         return services

@@ -142,14 +142,29 @@ def _files_put_back(history: History, window: Sequence[Line], through: int) -> l
     return found
 
 
+def _origin(history: History, home: Places) -> tuple[conversation.ForkPoint, SessionPlaces] | None:
+    """Where a session was forked; None where it was not, or not from one on this machine."""
+    opened = history.header.entry
+    if isinstance(opened, conversation.SessionOpened) and (point := opened.forked_from):
+        where = home.session(SessionKey.parse(point.session))
+        return (point, where) if where.transcript.exists() else None
+    return None
+
+
+def fetch_origin(history: History, home: Places, settings: HistorySettings) -> None:
+    """Bring what a fork comes from up to date: on another machine it may have gone on."""
+    if (origin := _origin(history, home)) is not None:
+        from mindstone_tui.core.shared.copies import catch_up  # 102 ms
+
+        catch_up(home, settings, [origin[1].key])
+
+
 def take_in_put_back(context: TurnContext, history: History, home: Places) -> int:
     """Write down what was taken back since, or done again, where a fork comes from, of what its
     turns did to files: the files are the same for both. How many lines it were."""
-    opened = history.header.entry
-    point = opened.forked_from if isinstance(opened, conversation.SessionOpened) else None
-    where = home.session(SessionKey.parse(point.session)) if point is not None else None
-    if point is None or where is None or not where.transcript.exists():
+    if (origin := _origin(history, home)) is None:
         return 0
+    point, where = origin
     found: list[Line] = []
     with contextlib.suppress(MindstoneError, OSError), History(where) as theirs:
         since = any(True for _ in theirs.newest(("files_restored",), theirs.head.seq - point.seq))

@@ -36,7 +36,7 @@ from mindstone_tui.core.recall.index import (
     best_of,
     rarities,
 )
-from mindstone_tui.core.recall.passages import Passage, passages_of
+from mindstone_tui.core.recall.passages import Passage, parse_time, passages_of
 from mindstone_tui.core.text import fresh_nonce
 
 _EMBEDDED_AT_ONCE: Final = 8
@@ -62,6 +62,18 @@ Scope = str
 
 Verdicts = dict[tuple[int, int], derived.StatementSuperseded]
 """What was judged of a line and the line that replaces it."""
+
+
+def _counts(passage: Passage, origin: profile.Origins) -> bool:
+    """Whether something was not taken back where it comes from."""
+    return not passage.imported or not origin(passage.session, passage.seq).taken_back
+
+
+def _dated(passage: Passage) -> Passage:
+    """The same by the clock here: a question means the days of whoever asks."""
+    moment = parse_time(passage.ts)
+    here = moment.astimezone().replace(tzinfo=None).isoformat() if moment else passage.ts
+    return msgspec.structs.replace(passage, ts=here)
 
 
 class SessionRecall(msgspec.Struct, dict=True, eq=False):
@@ -188,9 +200,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             # A note only repeats what was said; one that was let go repeats nothing.
             and not (hit.passage.kind == "note_taken" and hit.passage.superseded)
             # Who asks for it finds what was taken back where it comes from, and is told so.
-            and not (
-                hit.passage.imported and origin(hit.passage.session, hit.passage.seq).taken_back
-            )
+            and _counts(hit.passage, origin)
         )
         return msgspec.structs.replace(found, hits=hits)
 
@@ -281,6 +291,11 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         allowed = Filter(exclude=exclude, without=DERIVED)
         answers = self._answers(self._inquiry(question, allowed), self._settings.scope, ())
         near = partial(self._near, exclude)
+        origin = profile.Origins(self._home)
+        for at, one in enumerate(answers):
+            hits = (hit for hit in one.hits if _counts(hit.passage, origin))
+            dated = (msgspec.structs.replace(hit, passage=_dated(hit.passage)) for hit in hits)
+            answers[at] = msgspec.structs.replace(one, hits=tuple(dated))
         found = best_of(*answers, k=inject.CONSIDERED)
         return extracts.answer(question, found, near, rarity, str(self._places.key))
 
@@ -303,8 +318,8 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
 
     def _after(self, seq: int, most: int) -> list[Passage]:
         """What was said after a line and not taken back, in order."""
-        found = self.index.after(max(seq, -1), most)
-        return [passage for _, passage in found if not passage.rewound]
+        found, origin = self.index.after(max(seq, -1), most), profile.Origins(self._home)
+        return [_dated(one) for _, one in found if not one.rewound and _counts(one, origin)]
 
     @cached_property
     def _lineage(self) -> list[lineage.Ancestor]:
@@ -319,7 +334,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
 
     def ensure(self, turns: Sequence[ExchangeLines]) -> Mapping[int, window.Receipt]:
         """Index exchanges and read them back; the proof that they may leave the window."""
-        passages = {each.turn: passages_of(each.lines) for each in turns}
+        passages = {each.turn: self._passages(each) for each in turns}
         for each in passages.values():
             self.index.ensure(each)
         # Words are enough to find it again; meaning is waited for, but not for ever, and for that
@@ -336,6 +351,13 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             if receipt.vectors == "stored" or not self.require_vectors:
                 receipts[turn] = receipt
         return receipts
+
+    def _passages(self, leaving: ExchangeLines) -> list[Passage]:
+        """What the index has of an exchange: a result stands there with how its call was shown."""
+        with transcript.History(self._places) as history:
+            told = [one for one in history.turn(leaving.turn) if one.kind == "tool_called"]
+            lines = [*leaving.lines, *map(history.whole, told)]
+        return passages_of(sorted(lines, key=lambda line: line.seq))
 
     def embed_within(
         self, seconds: float, enough: Callable[[], bool] = lambda: False, first: int = 0

@@ -725,7 +725,10 @@ async def test_what_was_told_of_a_file_holds_again_once_it_is_put_back(
         tmp_path,
         calls(("write", {"path": "cfg.ini", "content": "port=7001\n"})),
         {"text": "cfg.ini now says port 7001."},
-        calls(("edit", {"path": "cfg.ini", "old_string": "7001", "new_string": "7002"})),
+        calls(
+            ("edit", {"path": "cfg.ini", "old_string": "7001", "new_string": "7002"}),
+            ("write", {"path": "log.md", "content": "7002\n"}),
+        ),
         {"text": "Done."},
         {"text": "Well."},
         loop=True,
@@ -746,7 +749,8 @@ async def test_what_was_told_of_a_file_holds_again_once_it_is_put_back(
         assert bool(found.get("superseded_by")) == bool(told) == gone
         return not told
 
-    async with on_stage(home, cwd=workspace(tmp_path), model=says, asks=True) as stage:
+    work = workspace(tmp_path)
+    async with on_stage(home, cwd=work, model=says, asks=True) as stage:
         agree(stage)
         await stage.say("Create cfg.ini with port 7001")
         await stage.say("Correction: the port in cfg.ini is 7002, not 7001.")
@@ -756,6 +760,29 @@ async def test_what_was_told_of_a_file_holds_again_once_it_is_put_back(
             assert await holds(stage) is so, step
         await stage.say("Which port does cfg.ini say?")
         assert await holds(stage)
+        assert (await stage.run("/redo"))[0].ok
+        (work / "cfg.ini").write_text("port=7002\nmine\n")
+        assert (await stage.run("/undo --rest"))[0].ok
+        assert not await holds(stage), "what it tells of was left alone"
+        await stage.say("And which port does cfg.ini say now?")
+        assert not await holds(stage)
+
+
+async def test_what_left_the_window_is_still_told_as_taken_back(home: Path, tmp_path: Path) -> None:
+    writes = calls(("write", {"path": "heron.md", "content": "x"}))
+    says = script(tmp_path, writes, *({"text": "ok"} for _ in range(9)))
+    async with on_stage(home, cwd=workspace(tmp_path), model=says, approve="auto-edit") as stage:
+        await stage.say("write it")
+        await stage.run("/notes learnings A heron nests here.")
+        assert (await stage.run("/undo"))[0].ok
+        for text in ("second", "third", "fourth", "fifth"):
+            await stage.say(text)
+        await stage.rest()
+        assert (await stage.run("/prune 1"))[0].ok
+        found = (await stage.run("/recall heron"))[1]
+        assert ", write, changes to files taken back by" in found
+        assert ", note, changes to files taken back by" not in found
+        assert ", note" in found
 
 
 async def test_what_is_taken_back_where_a_fork_comes_from_is_taken_back_in_the_fork(
@@ -897,6 +924,15 @@ async def test_the_model_hears_that_it_sees_a_turn_again_whose_files_it_was_told
             await stage.run(command)
         await stage.say("five?")
         assert "again" not in str(stage.requests()[-1][-1])
+        for command in ("/rewind turn 1 --files", "/restore turn 2", "/rewind turn 1"):
+            await stage.run(command)
+        await stage.say("six?")
+        assert "You see turn 2 again" not in str(stage.requests()[-1])
+        for command in ("/restore turn 2", "/prune 2"):
+            assert (await stage.run(command))[0].ok
+        await stage.say("seven?")
+        assert "write it" not in str(stage.requests()[-1])
+        assert "You see turn 2 again" not in str(stage.requests()[-1])
 
 
 async def test_an_older_library_learns_what_was_undone_before(

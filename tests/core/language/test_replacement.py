@@ -30,6 +30,20 @@ def test_what_only_stands_beside_something_is_never_told_to_replace_it() -> None
     assert [pair for pair in PAIRS if found(pair) and not pair["replaces"]] == []
 
 
+@pytest.mark.parametrize("later", [
+    "The mooring fee is now 70 euros.",
+    "From now on the mooring fee is 75 euros.",
+    "The mooring fee went up to 80 euros.",
+    "Scrap that: the mooring fee is 40 euros again.",
+])  # fmt: skip
+def test_what_a_correction_said_is_replaced_like_what_it_corrected(later: str) -> None:
+    corrected = "Correction: the mooring fee is 60 euros, not 50."
+    assert replaces(later, corrected)
+    assert replaces(later, "The mooring fee is 60 euros.")
+    assert not replaces(later.replace("mooring", "harbour"), corrected)
+    assert not replaces("The mooring fee is now 60 euros.", corrected)
+
+
 def test_of_parallel_facts_the_later_one_replaces_none() -> None:
     pairs = [line.split("\t") for line in lines("parallel.tsv")]
     wrong = [earlier for earlier, later in pairs if replaces(later, earlier)]

@@ -104,6 +104,19 @@ def test_what_is_written_later_is_found_and_nothing_else_is_read_again(sessions:
     assert read == [(1, 1)]
 
 
+def test_an_answer_that_repeats_a_statement_is_found_by_what_it_says_beyond_that(
+    home: Path,
+) -> None:
+    transcript = transcript_in(home, "said")
+    said = "The billing service listens on port 8443."
+    say(transcript, said, "Noted.")
+    say(transcript, "And where?", f"{said} It runs on the machine called pelican.")
+    transcript.close()
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    assert 2 in [hit.turn for hit in search(places, "billing on pelican").hits if hit.says]
+    assert [hit.turn for hit in search(places, "billing port").hits if hit.says] == [1]
+
+
 def test_tool_results_are_searched_and_the_best_are_kept(home: Path) -> None:
     transcript = transcript_in(home, "tools")
     for number in range(30):

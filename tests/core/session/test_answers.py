@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import date
+import time
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import apsw
@@ -227,6 +228,37 @@ def test_a_day_on_which_only_questions_were_asked_is_not_called_empty(
         ts="2026-02-10T10:00:00.000Z", kind="user_message", text="where is the key?",
     )  # fmt: skip
     assert said in answer_of_course(asked, [question], date(2026, 2, 12))
+
+
+async def test_what_the_guide_quotes_is_neither_done_nor_decided_once_more(home: Path) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("The standup moved to 10:00.")
+        await stage.say("We decided to use Memcached for the cache.")
+        for asked in ("When is the standup?", "What did we decide to use for the cache?"):
+            await stage.say(asked)
+        assert "Memcached" in answers(stage)[-1]
+        assert (await stage.run("/handoff write"))[0].ok
+        letter, _, said = (await stage.run("/handoff show"))[1].partition("## Requests")
+        assert "Already done" not in letter
+        assert letter.count("Memcached") == 1
+        assert answers(stage)[-1] in said
+
+
+async def test_a_day_is_one_of_whoever_asks(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = datetime.now(UTC).hour < 12
+    monkeypatch.setenv("TZ", "Etc/GMT+12" if before else "Etc/GMT-14")  # it is another day there
+    time.tzset()
+    try:
+        async with on_stage(home, model="local/guide") as stage:
+            await stage.say("The harbour light is green.")
+            await stage.say("What did we say of the harbour today?")
+            day = datetime.now().astimezone()
+            assert f"{day.day} {day:%B %Y}: The harbour light is green." in answers(stage)[-1]
+            await stage.say("Is the harbour light green?")
+            assert f"({day.day} {day:%B}, line 2)" in answers(stage)[-1]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 async def test_how_a_session_began_is_told_however_long_it_is(home: Path) -> None:

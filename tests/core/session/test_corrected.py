@@ -474,6 +474,42 @@ async def test_what_left_in_part_is_not_counted_as_out(home: Path, tmp_path: Pat
         assert " in part" in pruned[0]
 
 
+async def test_a_correction_that_holds_no_longer_is_none_of_those_that_are_handed_over(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "So."}, loop=True)) as stage:
+        await stage.run("/task start Set up the harbour site")
+        await stage.say("The mooring fee is 40 euros.")
+        await stage.say("Correction: the mooring fee is 50 euros, not 40.")
+        for said, holds in (("Go on.", True), ("The mooring fee is now 70 euros.", False)):
+            await stage.say(said)
+            await stage.rest()
+            assert (await stage.run("/handoff write"))[0].ok
+            letter = (await stage.run("/handoff show"))[1].partition("## Requests")[0]
+            shown = (await stage.run("/task show"))[1]
+            assert ("50 euros" in letter, "50 euros" in shown) == (holds, holds), said
+        assert (await stage.run("/rewind turn 3"))[0].ok
+        assert "50 euros" in (await stage.run("/task show"))[1]
+
+
+async def test_a_correction_whose_answer_left_is_out_in_part_once_what_it_corrects_is_out(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "So."}, loop=True)) as stage:
+        await stage.say("We begin.")
+        await stage.say("The billing service listens on port 8443.")
+        await stage.say("Well.")
+        await stage.say("Correction: the billing service listens on port 9443, not 8443.")
+        for number in range(6):
+            await stage.say(f"Message {number}.")
+        assert (await stage.run("/prune 4"))[0].ok
+        assert "Out of the window: 2 exchanges, and 2 in part" in (await stage.run("/context"))[1]
+        assert "The rest of its exchange has left." in (await stage.run("/why turn 4"))[1]
+        assert "has left" not in (await stage.run("/why turn 9"))[1]
+        assert (await stage.run("/rewind turn 3"))[0].ok
+        assert "Out of the window: 2 exchanges, and 1 in part" in (await stage.run("/context"))[1]
+
+
 async def test_the_turns_of_a_fork_are_those_that_began_in_it(home: Path, tmp_path: Path) -> None:
     model = script(tmp_path, OK, loop=True)
     async with on_stage(home, model=model) as stage:

@@ -10,7 +10,12 @@ import pytest
 
 from mindstone_tui.cli.main import run
 from mindstone_tui.core import events
-from mindstone_tui.core.entries.derived import MemoryDecided, RecallInjected, StatementSuperseded
+from mindstone_tui.core.entries.derived import (
+    MemoryDecided,
+    RecallInjected,
+    StatementSuperseded,
+    TaskDone,
+)
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.window import Rewound
 from mindstone_tui.core.events.narrate import describe_line
@@ -243,6 +248,29 @@ async def test_a_verdict_that_is_taken_back_and_brought_back_counts_again_everyw
         assert "Turn 5 was itself rewound" in why
         read = stage.session.services.sources.read(f"#{old}")
         assert read.origin == f"history #{old}, superseded by #{new}"
+
+
+async def test_a_task_whose_end_is_restored_ended_once(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        await stage.say("we talk about boats")
+        await stage.run("/task start Paint the boathouse")
+        await stage.say("begin with it")
+        await stage.run("/task done")
+        await stage.run("/rewind turn 1")
+        assert (await stage.run("/task done"))[0].ok
+        ended = [line for line in stage.lines() if isinstance(line.entry, TaskDone)]
+        assert [Standings(stage.lines()).of(one)[:1] for one in ended[1:]] == [()]
+        await stage.run("/restore turn 2")
+        await stage.say("we talk about gulls")
+        await stage.run("/task done")
+        ended = [line for line in stage.lines() if isinstance(line.entry, TaskDone)]
+        told = [[one.words for one in Standings(stage.lines()).of(line)] for line in ended]
+        assert told == [[], [mark := f"done by #{ended[0].seq}"], []]
+    for verb in ("recall", "search"):
+        assert run([verb, "boathouse"]) == 0
+        assert f"task done  {mark}" in capsys.readouterr().out
 
 
 async def test_a_checkpoint_of_a_task_that_is_done_says_so(home: Path, tmp_path: Path) -> None:

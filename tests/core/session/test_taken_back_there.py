@@ -91,3 +91,40 @@ async def test_what_another_program_took_back_is_found_and_is_nowhere_in_what_on
         await stage.say("Go on.")
         assert "The betaqueue stands" not in str(stage.requests()[-1])
         assert "gammaqueue" in str(stage.requests()[-1])
+
+
+async def test_what_was_taken_back_there_corrects_nothing_and_answers_nothing(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key, path = SessionKey.parse("claude-code-s1"), tmp_path / "s1.jsonl"
+    said = [
+        _record("u1", "", "user", "The gateway port is 7001."),
+        _record("a1", "u1", "assistant", "Noted."),
+        _record("u2", "a1", "user", "Correction: the gateway port is 7002, not 7001."),
+        _record("a2", "u2", "assistant", "Noted."),
+    ]
+    back = [
+        _record("u3", "a1", "user", "The lighthouse is white."),
+        _record("a3", "u3", "assistant", "White."),
+    ]
+    for told, number in ((said, "7002"), ([*said, *back], "7001")):
+        assert run_verb(["import", str(write_lines(path, told))]) == 0
+        async with on_stage(home, key=key, model="local/guide") as stage:
+            here = len(stage.streamed)
+            await stage.say("Which port does the gateway use?")
+            await stage.rest()
+            answer = stage.streamed[here:]
+            assert number in answer
+            assert ("7002" in answer) is (number == "7002")
+            assert (await stage.run("/handoff write"))[0].ok
+            letter = (await stage.run("/handoff show"))[1]
+        assert ("superseded by line" in letter) is (number == "7002")
+        where = ["-s", str(key)]
+        for verb in (
+            ["search", "gateway port"],
+            ["recall", *where, "gateway port"],
+            ["log", *where, "-k", "user_message"],
+        ):
+            capsys.readouterr()
+            assert run_verb(verb) == 0
+            assert ("superseded by #" in capsys.readouterr().out) is (number == "7002"), verb

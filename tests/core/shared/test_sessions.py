@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,7 @@ from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.shared.postgres import PostgresStore
 from mindstone_tui.core.transcript import Transcript, verify
 from mindstone_tui.core.transcript.directory import list_sessions
+from tests.core.session.stage import calls, on_stage, script
 from tests.core.shared.proxy import CuttingProxy
 from tests.postgres import PostgresServer
 
@@ -97,6 +99,30 @@ async def test_an_open_session_shows_what_another_machine_does(url: str, tmp_pat
     finally:
         await watching.close()
     assert "from the other machine" in heard[-1]
+
+
+async def test_a_fork_hears_what_another_machine_took_back_where_it_comes_from(
+    url: str, tmp_path: Path
+) -> None:
+    (work := tmp_path / "work").mkdir()
+    writes = calls(("write", {"path": "a.txt", "content": "x"}))
+    more: dict[str, Any] = {
+        "environ": {"MINDSTONE_HISTORY__URL": url},
+        "cwd": work,
+        "approve": "auto-edit",
+        "model": script(tmp_path, writes, {"text": "So."}, loop=True),
+    }
+    child, here, there = SessionKey.parse("child"), tmp_path / "a", tmp_path / "b"
+    async with on_stage(here, **more) as stage:
+        await stage.say("write it")
+        assert (await stage.run("/fork child"))[0].ok
+    async with on_stage(there, **more):
+        pass  # its copy is on both machines
+    async with on_stage(here, **more) as stage:
+        assert (await stage.run("/undo"))[0].ok
+    async with on_stage(there, key=child, **more) as fork:
+        await fork.run("/title the fork")  # whoever comes next hears of it
+        assert "changes to files taken back by" in (await fork.run("/why turn 1"))[1]
 
 
 async def test_while_the_server_is_away_no_turn_is_taken(url: str, tmp_path: Path) -> None:
