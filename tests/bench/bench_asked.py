@@ -1,4 +1,4 @@
-"""How well the guide answers what people ask about three histories, without a model.
+"""How well the guide answers what people ask about four histories, without a model.
 
     python -m tests.bench.bench_asked [questions.jsonl] [--coding SESSION] [--all]
 
@@ -43,16 +43,16 @@ def questions(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
 
 
-def chat_as_messages(folder: Path) -> Path:
-    """The chat in the shape that an import reads: each message somebody's own."""
-    path = folder / "chat.jsonl"
-    said = questions(ASKED / "chat.jsonl")
+def chat_as_messages(folder: Path, name: str = "chat") -> Path:
+    """A chat in the shape that an import reads: each message somebody's own, or the model's."""
+    path = folder / f"{name}.jsonl"
+    said = questions(ASKED / f"{name}.jsonl")
     path.write_text(
         "".join(
             json.dumps(
                 {
                     "id": f"m{at}",
-                    "role": "user",
+                    "role": "assistant" if one["speaker"] == "assistant" else "user",
                     "name": one["speaker"],
                     "content": one["text"],
                     "ts": one["at"] + ".000Z",
@@ -121,6 +121,7 @@ def main() -> None:
         histories: dict[str, tuple[Path, str]] = {
             "sample": (sample_file(), "messages"),
             "chat": (chat_as_messages(home), "messages"),
+            "work": (chat_as_messages(home, "work"), "messages"),
         }
         if options.coding is not None:
             histories["coding"] = (options.coding, "auto")

@@ -33,13 +33,13 @@ _LISTS: Final = Path(__file__).with_suffix(".txt")
 _LONGEST: Final = 150
 """Characters of an answer before its source."""
 _SHAPES: Final = (
-    *("hash", "colour", "time", "duration", "price", "number", "name", "file"),
+    *("hash", "colour", "time", "duration", "rate", "price", "number", "name", "file"),
     *("place", "person", "ban", "list", "reason"),
 )
 """What can be asked for; of several the first counts."""
-_REQUIRED: Final = frozenset(_SHAPES[:8])
+_REQUIRED: Final = frozenset(_SHAPES[:9])
 """Without these there is no answer; the others only speak for one."""
-_VALUES: Final = frozenset({"colour", "time", "duration", "price", "number", "file"})
+_VALUES: Final = frozenset({"colour", "time", "duration", "rate", "price", "number", "file"})
 """What changes: the newest one is in force."""
 _STEPS: Final = (0.4, 1.0, 0.75, 0.55, 0.45)
 """Shares of a hit's score for the message before it, itself, and those after it."""
@@ -174,6 +174,11 @@ class Remark(msgspec.Struct, frozen=True):
     """the question that it answers,"""
     last: str = ""
     """and what its speaker said last."""
+
+    @property
+    def when(self) -> tuple[str, int]:
+        """When it was said: what was taken over later stands later and was said earlier."""
+        return self.passage.ts, self.passage.seq
 
 
 def _gone_of(passage: passages.Passage) -> set[str]:
@@ -361,6 +366,7 @@ def _rival(
         one
         for one in ranked
         if one.seq != best.seq
+        and one.replaced_by in (0, best.seq)
         and not asks(one.text)
         and not any(each in one.text for each in value)
     )
@@ -406,7 +412,9 @@ def _relation(wanted: Wanted, best: SpokenSentence, other: SpokenSentence) -> st
     same = wanted.shape in _VALUES or not _units(best.text).isdisjoint(_units(other.text))
     values = set(_VALUE.findall(other.text))
     differs = bool(values) and values.isdisjoint(_VALUE.findall(best.text)[:1])
-    older = not wanted.before and other.seq < best.seq and replaces(best.text, other.text)
+    older = (
+        not wanted.before and other.said.when < best.said.when and replaces(best.text, other.text)
+    )
     replaced = other.replaced_by and not wanted.before
     return "Before" if replaced or (older and same and differs) else "Also"
 
@@ -451,18 +459,20 @@ def _in_place(around: Sequence[passages.Passage], at: int, score: float) -> Rema
 def _sentences(wanted: Wanted, said: Sequence[Remark]) -> Iterator[SpokenSentence]:
     """Every sentence, with what speaks for it."""
     top = max((one.score for one in said), default=1.0) or 1.0
-    order = sorted({one.passage.seq for one in said})
-    newer = {seq: at / len(order) for at, seq in enumerate(order)}
+    order = sorted({one.when for one in said})
+    newer = {when: at / len(order) for at, when in enumerate(order)}
     for one in said:
         passage = one.passage
         whole, before = _roots(f"{passage.text} {passage.speaker}"), _roots(one.before)
         asked = wanted.share(_roots(one.asked)) if one.asked else 0.0
         for at, text in enumerate(parts_of(passage.text) or (passage.text,)):
+            if means("supposes", text):
+                continue
             words = _roots(text)
             own = max(wanted.share(words), (0.6 if at else 0.85) * asked)
             held = max(wanted.share(words, whole, before), own)
             worth = 0.8 * (one.score / top + own + held) + (0.2 if at else 0.3) * asked
-            worth += (-0.2 if wanted.before else 0.2) * newer[passage.seq]
+            worth += (-0.2 if wanted.before else 0.2) * newer[one.when]
             worth += 0.2 * min(len(wanted.pairs & _pairs(text)), 2)
             shaped = wanted.fits(text)
             worth += _manner(wanted, passage, text) + (0.5 if shaped else -0.5)
@@ -491,7 +501,7 @@ def _in_force(wanted: Wanted, ranked: Sequence[SpokenSentence]) -> SpokenSentenc
         if asks(one.text) or one.shaped != best.shaped:
             return False
         turns = one.said.passage.turn - best.said.passage.turn
-        if not wanted.before and one.seq > best.seq:
+        if not wanted.before and one.said.when > best.said.when:
             if wanted.shape in _VALUES and turns <= _IN_ONE_THREAD and _CONFIRMS.match(one.text):
                 return one.worth >= best.worth - 1.6 and one.held >= 0.4 * best.held
             if one.own >= 0.4 * best.own and not _units(one.text).isdisjoint(_units(best.text)):
@@ -503,8 +513,8 @@ def _in_force(wanted: Wanted, ranked: Sequence[SpokenSentence]) -> SpokenSentenc
         return best
     same = [one for one in ranked if rivals(one)] or [best]
     if not wanted.before:
-        return max(same, key=lambda one: one.seq)
+        return max(same, key=lambda one: one.said.when)
     hold = {one.seq for one in ranked if not one.replaced_by}
     gone = [one for one in same if one.replaced_by and not wanted.at_first]
-    last = max(gone, key=lambda one: (one.replaced_by in hold, one.seq), default=None)
-    return last or min(same, key=lambda one: one.seq)
+    last = max(gone, key=lambda one: (one.replaced_by in hold, one.said.when), default=None)
+    return last or min(same, key=lambda one: one.said.when)

@@ -55,6 +55,9 @@ _OPENING: Final = 40
 _BESIDE: Final = 30
 """Lines in which the messages beside one are looked for."""
 _TALK: Final = frozenset({"user", "assistant"})
+_NEWEST: Final = 40
+_PATIENCE: Final = 3.0
+"""Lines whose vectors an answer waits for, and the seconds that it does."""
 _SAID_OTHERWISE: Final = 2.5
 """What a word is worth that was not said, where another one for it was."""
 
@@ -255,6 +258,9 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
     def _answer(self, question: str, exclude: frozenset[int]) -> extracts.Extract:
         """Each part of a question that asks two things; one that leans on the other needs none."""
         self._catch_up()
+        first = self.index.mark.seq - _NEWEST
+        newest = self._after(first, _NEWEST)
+        self.embed_within(_PATIENCE, lambda: not self.index.waits(newest), max(first, 0))
         parts = inject.questions_in(question) or (question,)
         asked = [part for part in parts if part == parts[0] or not extracts.leans(part)]
         every = [self._answer_one(part, exclude) for part in asked]

@@ -55,6 +55,27 @@ def when_nothing_was_said(question: str) -> str:
     return respond(request(question, *nothing, tools=TOOLS)).text if answer.calls else answer.text
 
 
+def test_what_the_program_says_before_a_question_is_no_part_of_it() -> None:
+    note = "[The person took back what turn 3 had done to files: gate.md. Read a file again.]"
+    asked = "which port does the gate listen on?"
+    assert wanted(f"{note}\n\n{asked}") == ("recall", {"query": asked})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["monthly price of the broadband", "make and model of our big desk?", "port of the API"],
+)
+def test_a_question_may_be_as_short_as_what_one_types_into_a_search(asked: str) -> None:
+    assert wanted(asked) == ("recall", {"query": asked})
+
+
+@pytest.mark.parametrize(
+    "said", ["The price of the desk is 300 euros", "Change the name of the app"]
+)
+def test_a_statement_or_an_order_about_such_a_thing_is_none(said: str) -> None:
+    assert not respond(request(said, tools=TOOLS)).calls
+
+
 def recalled(*pieces: str) -> tuple[Message, Message]:
     """What recall gave back."""
     inside = "\n\n".join(pieces)

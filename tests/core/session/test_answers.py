@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -11,13 +12,18 @@ import apsw
 import pytest
 
 from mindstone_tui.core import events
+from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.interchange.import_session import import_file
 from mindstone_tui.core.interchange.samples import sample_file
+from mindstone_tui.core.library.agent_files import AgentFilesIndex
 from mindstone_tui.core.paths import Places
+from mindstone_tui.core.recall.answer import Wanted
 from mindstone_tui.core.recall.course import answer_of_course, span_of
 from mindstone_tui.core.recall.passages import Passage
+from mindstone_tui.core.session.recall import SessionRecall
 from tests.bench.bench_asked import ASKED, chat_as_messages, questions, verdict
-from tests.builders import say, transcript_in
+from tests.builders import places_in, say, transcript_in
+from tests.core.recall.talk import WordModel
 from tests.core.session.stage import PATIENCE, Stage, on_stage
 
 HELD = {
@@ -72,6 +78,57 @@ async def test_an_answer_stands_before_its_source_and_what_was_before_it(home: P
     assert first.startswith("The staging port is 8790 now")
     assert first.endswith(f"line {line})")
     assert second.startswith("Before: The staging port is 8765.")
+
+
+@pytest.mark.parametrize(
+    ("said", "lasts"),
+    [
+        ("A gauge that does not answer is asked again ten minutes later.", False),
+        ("A gauge is asked every ten minutes.", False),
+        ("Timeout 8 seconds, the gauges sit on bad mobile links.", True),
+    ],
+)
+def test_how_long_something_takes_is_not_when_it_comes_again(said: str, lasts: bool) -> None:
+    assert Wanted("how long do we wait for a gauge to answer", {}, 1.0).fits(said) is lasts
+
+
+async def test_what_is_only_imagined_states_nothing(home: Path) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("The gate port is 4100.")
+        await stage.say("If the gate port were 7777, the gate would have no other port.")
+        await stage.say("Suppose the gate port was 7778.")
+        await stage.say("which port does the gate have?")
+    assert "4100" in answers(stage)[-1].partition("\n")[0]
+    assert "777" not in answers(stage)[-1]
+
+
+async def test_what_was_taken_over_later_and_said_earlier_is_not_the_newest(
+    home: Path, tmp_path: Path
+) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "The gate listens on port 9090 now.", "ok.")
+    old = {"id": "m1", "role": "user", "name": "Rosa", "ts": "2025-03-02T10:00:00Z"}
+    chat = tmp_path / "chat.jsonl"
+    chat.write_text(json.dumps(old | {"content": "The gate listens on port 8080 now."}) + "\n")
+    import_file(chat, transcript, format="messages")
+    transcript.close()
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("which port does the gate listen on?")
+    assert "9090" in answers(stage)[-1].partition("\n")[0]
+
+
+async def test_whoever_asks_waits_for_the_meaning_of_the_newest_lines(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "Rosa does the review.", "ok.")
+    transcript.close()
+    homes, model = Places.resolve({"MINDSTONE_HOME": str(home)}), WordModel()
+    files = AgentFilesIndex(homes.agent("default"), model)
+    recall = SessionRecall(homes, places_in(home), RecallSettings(), model, files)
+    try:
+        await recall.answer("who does the review?", ())
+        assert recall.waiting() == 0
+    finally:
+        recall.close()
 
 
 async def test_an_answer_is_never_its_own_source(home: Path) -> None:

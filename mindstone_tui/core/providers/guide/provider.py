@@ -31,6 +31,8 @@ _BLOCK: Final = pattern_of(
 _PARAGRAPHS: Final = pattern_of(r"\n\s*\n")
 _POINTER: Final = pattern_of(r"(?m)^\[(?P<pointer>[^\]\n]*·[^\]\n]*)\][ \t]*\n?")
 """The line above a recalled passage: where it stands, in facts divided by points."""
+_NOTE: Final = pattern_of(r"\A(?:\[[^\n]*\]\n\n)+")
+"""What the program tells the model before a message: nobody asked that."""
 
 
 class ToolOutcome(Part):
@@ -54,7 +56,7 @@ def read(request: Request) -> Situation:
     while len(messages) > 1 and is_context(messages[-1]):
         messages.pop()
     asked = max((at for at, each in enumerate(messages) if each["role"] == "user"), default=-1)
-    question = text_of(messages[asked]) if asked >= 0 else ""
+    question = _NOTE.sub("", text_of(messages[asked])) if asked >= 0 else ""
     return Situation(question=question.strip(), results=tuple(_results(messages[asked + 1 :])))
 
 
@@ -273,9 +275,10 @@ def respond(request: Request, words: Sequence[Term]) -> GuideAnswer:
     looks_up = "recall" in tools and not names_mindstone(situation.question)
     if not looks_up and (known := explanation(situation.question, words)):
         return GuideAnswer(text=known)
-    if _means("work").match(situation.question):
+    asks = _means("noun phrase").match(situation.question) is not None
+    if _means("work").match(situation.question) and not asks:
         return GuideAnswer(text=guide_texts().beyond)
-    if not (_QUESTION.search(situation.question) or defined(situation.question, words)):
+    if not (asks or _QUESTION.search(situation.question) or defined(situation.question, words)):
         return GuideAnswer(text=_acknowledge(situation.question))
     if "recall" not in tools:
         return GuideAnswer(text=guide_texts().no_recall)
