@@ -22,14 +22,18 @@ def rules(
 
     A rule stands in every prompt in your words. What can be checked of it is checked before a call
     runs, and refused with your words: after `rules add "Never force push"`, `rules check shell "git
-    push -f"` says deny.
+    push -f"` says deny. An edit is tried with its path, or with its arguments as JSON.
     """
     verb, *rest = words or ["list"]
     if verb == "list":
         key = str(options.session_to_read(session))
         _print(listed(standing_in(options.places(), Path.cwd(), key)), json)
     elif verb == "why":
-        _print(why(options.places(), int(rest[0]) if rest and rest[0].isdecimal() else 0), json)
+        if not (rest and rest[0].isdecimal()):
+            raise errors.UsageError(
+                "`rules why` needs a rule's number.", "`mindstone rules` lists them."
+            )
+        _print(why(options.places(), int(rest[0])), json)
     elif verb == "check":
         _check(rest, session, json)
     else:

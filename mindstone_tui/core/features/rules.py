@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mindstone_tui.core import bounded_json
 from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.diagnostics import note
 from mindstone_tui.core.entries import Line, ToolCall, actions, conversation, derived, window
@@ -37,6 +38,8 @@ _SCOPES: Final[dict[str, Scope]] = {
 _IN_PANEL: Final = 4
 _UNCHECKED: Final = "is an instruction: nothing of it can be checked"
 _LIKE: Final = "“never run `npm publish`”, “never edit migrations/”, “never use `eval`”"
+_ALL: Final = 200
+"""Commands of a check that are named to whoever asks why."""
 _ELSE: Final = "If that is not what you mean"
 
 
@@ -264,7 +267,7 @@ def listed(rules: Sequence[StandingRule]) -> CommandPrinted:
     for one in rules:
         where = {"session": "this session", "project": one.folder}.get(one.scope, "everywhere")
         rows += [f"{one.number:>3}  {one.words}", f"     {where}; {_checked(one)}"]
-    text = "\n".join(rows) or "No rule is set here. `/rules add TEXT` sets one."
+    text = "\n".join(rows) or "No rule is set here. `rules add TEXT` sets one."
     return CommandPrinted(text=text, data={"rules": [_data(one) for one in rules]})
 
 
@@ -272,11 +275,11 @@ def why(home: Places, number: int) -> CommandPrinted:
     """Where a rule of a home comes from, and what is checked of it."""
     rule = next((one for one in RuleBook(home).all() if one.number == number), None)
     if rule is None:
-        raise UsageError(f"There is no rule {number}.", "/rules lists those that stand.")
+        raise UsageError(f"There is no rule {number}.", "`rules` lists those that stand.")
     until = f" It was retired on {rule.retired[:10]}." if rule.retired else ""
     text = (
         f"{rule.words}\nSet on {rule.since[:10]} in {rule.session}, line {rule.line}; "
-        f"{_checked(rule)}{until}"
+        f"{rule.check.told(_ALL) if rule.check is not None else _checked(rule)}{until}"
     )
     return CommandPrinted(text=text, data=_data(rule))
 
@@ -302,8 +305,11 @@ def tried(
     if kind == "command":
         deed = deeds.of_command(argument, folder, tool)
     else:
-        field = msgspec.json.encode({"path": argument}).decode()
-        deed = deeds.of_call(ToolCall(id="", name=tool, arguments=field), folder)
+        whole = argument.startswith("{")
+        if whole and bounded_json.read_arguments(argument) is None:
+            raise UsageError("The arguments are no JSON object.", 'Such as {"path": "a.py"}.')
+        fields = argument if whole else msgspec.json.encode({"path": argument}).decode()
+        deed = deeds.of_call(ToolCall(id="", name=tool, arguments=fields), folder)
     said = ruling(standing_in(home, folder, session), deed)
     words = f"{said.verdict}: {said.why}" if said.rule else "allow: no rule speaks against it."
     return words, as_data(said)
@@ -359,7 +365,7 @@ def told(rule: StandingRule) -> CommandPrinted:
     """That a rule stands, and what is checked of it, for the person to say whether it is right."""
     text = f"Rule {rule.number} stands: {rule.words}\nIt {_checked(rule)}"
     why = f"To have it checked, name what it is about ({_LIKE})" if rule.check is None else _ELSE
-    text += f"\n{why}: /rules retire {rule.number}, and say it otherwise."
+    text += f"\n{why}: `rules retire {rule.number}`, and say it otherwise."
     return CommandPrinted(command="rules", text=text, data=_data(rule))
 
 

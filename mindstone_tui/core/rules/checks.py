@@ -96,9 +96,13 @@ class RuleCheck(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit
 
     def __str__(self) -> str:
         """What it refuses or asks about, in plain words."""
-        parts = [str(one) for one in self.commands[:_SHOWN]]
-        if more := len(self.commands) - _SHOWN:
-            parts += [f"{more} more of the kind"] if more > 0 else []
+        return self.told(_SHOWN)
+
+    def told(self, most: int) -> str:
+        """The same with so many commands by name."""
+        parts = [str(one) for one in self.commands[:most]]
+        more = len(self.commands) - most
+        parts += [f"{more} more of the kind"] if more > 0 else []
         parts += [f"a change of {path}" for path in self.paths]
         parts += [f"the deletion of {path} or anything in it" for path in self.deletes]
         if self.outside:
@@ -201,7 +205,10 @@ def _run_by(name: str, words: Sequence[str]) -> Iterator[SeenCommand]:
     row = row_of(name)
     action = next((one for one in words[1:] if not one.startswith("-")), "")
     first = next((at for at, one in enumerate(words) if one in _RUN_OPTIONS), 0)
-    if first or row.opaque or row == Program() or not {"*", action}.isdisjoint(row.sets_up):
+    sets_up = not {"*", action}.isdisjoint(row.sets_up)
+    if first or row.opaque or row == Program() or sets_up:
+        if sets_up and not first and action in row.sets_up:
+            first = words.index(action)  # which is its own: `uv pip` does not run pip
         for at in range(first + 1, len(words)):
             yield SeenCommand(tuple(words[at : at + _LONGEST_RUN]), len(words) - at > _LONGEST_RUN)
             value = pattern_of(r"\A--[\w-]+=").sub("", words[at])
@@ -232,8 +239,8 @@ def _spelt_out(words: list[str | None], aliases: dict[str, list[str]]) -> list[s
     """A command with the aliases that it begins with put out; each is put out once."""
     seen = [one for one in words if one is not None]
     program = _plain(seen[0]) if seen else ""
-    if program.startswith("git-"):
-        return ["git", program[4:], *words[1:]]
+    if program.startswith(("git-", "docker-compose")):
+        return [*program.split("-", 1), *words[1:]]
     action = _apart(seen)[1][:1] if program == "git" else ()
     named = {one: one for one in seen[:1]} | {f"git {one.lower()}": one for one in action}
     for key, name in named.items():
@@ -335,7 +342,7 @@ def _apart(words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
             skip = False
         elif word.startswith("-") and word != "-" and " " not in word.partition("=")[0]:
             options.append(word)  # not a message that begins with a dash
-            skip = not operands and word in valued
+            skip = operands in ([], ["compose"]) and word in valued
         else:
             operands.append(word)
     return options, tuple(operands)

@@ -131,6 +131,9 @@ def _in_order(text: str) -> RuleCheck | None:
         )
         or _match(r"before (?:you |every |each |any )?(?P<act>[^,]+), run (?P<first>.+)", text)
         or _match(
+            r"(?:the |all )?(?P<first>.+?) must pass before (?:you |every |each )?(?P<act>.+)", text
+        )
+        or _match(
             rf"{_NO} (?P<act>.+?) (?:before|until|unless|without) "
             r"(?:you (?:have )?(?:run|ran) |running )?(?P<first>.+)",
             text,
@@ -382,6 +385,10 @@ def _run(text: str) -> RuleCheck | None:
     options = tuple(one for one in words[1:] if one.startswith("-"))
     if len(options) > 1:
         return None  # all of them together are meant, and a form knows only one of several
+    alike = (one.split() for one in lists_in(_FILE)["same option"])
+    for program, *same in alike:
+        if program == words[0] and not {*same}.isdisjoint(options):
+            options = tuple(same)
     return RuleCheck(commands=(CommandForm(program=words[0], action=operands, options=options),))
 
 

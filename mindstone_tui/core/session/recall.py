@@ -258,9 +258,10 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
     def _answer(self, question: str, exclude: frozenset[int]) -> extracts.Extract:
         """Each part of a question that asks two things; one that leans on the other needs none."""
         self._catch_up()
-        first = self.index.mark.seq - _NEWEST
-        newest = self._after(first, _NEWEST)
-        self.embed_within(_PATIENCE, lambda: not self.index.waits(newest), max(first, 0))
+        if self.waiting() < len(self.index):  # With words alone for all of them none falls behind.
+            first = self.index.mark.seq - _NEWEST
+            newest = self._after(first, _NEWEST)
+            self.embed_within(_PATIENCE, lambda: not self.index.waits(newest), max(first, 0))
         parts = inject.questions_in(question) or (question,)
         asked = [part for part in parts if part == parts[0] or not extracts.leans(part)]
         every = [self._answer_one(part, exclude) for part in asked]

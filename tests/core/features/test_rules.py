@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from mindstone_tui.core import errors
 from mindstone_tui.core.entries import Span
 from mindstone_tui.core.entries.conversation import ToolRefused, ToolReturned
 from mindstone_tui.core.entries.derived import (
@@ -17,6 +18,7 @@ from mindstone_tui.core.entries.derived import (
     RuleSet,
 )
 from mindstone_tui.core.events import Answer, ToolAsked
+from mindstone_tui.core.features.rules import tried, why
 from mindstone_tui.core.interchange.export.story import StorySource, outcomes
 from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.paths import Places, SessionKey
@@ -332,3 +334,23 @@ def test_rules_that_an_earlier_version_compiled_still_hold(tmp_path: Path) -> No
     assert rule.check is not None
     for words, said in ((("git", "branch", "x"), "deny"), (("git", "branch"), "allow")):
         assert verdict_of(rule.check, Deed(tool="shell", commands=(SeenCommand(words),))) == said
+
+
+def test_a_rule_is_tried_with_the_arguments_of_an_edit_and_told_in_full(tmp_path: Path) -> None:
+    places = Places.resolve({"MINDSTONE_HOME": str(tmp_path)})
+    for number, words in enumerate(("No console.log in our code", "Never deploy"), 1):
+        rule = StandingRule(
+            number=number, words=words, scope="everywhere", session="s", line=1, since="2026-01-01"
+        )
+        rule = msgspec.structs.replace(rule, check=compile_rule(words))
+        RuleBook(places).add(lambda _, rule=rule: rule)
+
+    def says(argument: str) -> str:
+        return tried(places, "edit", argument, tmp_path, "")[0].partition(":")[0]
+
+    assert says('{"path": "a.ts", "new_string": "console.log(1)"}') == "deny"
+    assert says('{"path": "a.ts", "new_string": "log(1)"}') == "allow"
+    with pytest.raises(errors.UsageError, match="no JSON object"):
+        says('{"path"')
+    assert "more of the kind" not in why(places, 2).text
+    assert "`deploy.sh`; `deploy`" in why(places, 2).text

@@ -71,6 +71,18 @@ FORCE = "Never run git push --force"
             ["mytool wipe x"],
             "gsutil ls",
         ),
+        ("please always use uv instead of pip", ["pip install x", "pip3 list"], "uv pip install x"),
+        (
+            "never run docker compose down -v",
+            [
+                "docker compose -f a.yml -p b down --volumes",
+                "docker-compose down -v",
+                "docker compose -p x down -v",
+            ],
+            "docker compose down",
+        ),
+        ("never drop a table", ["psql -c 'drop table x'"], "psql -c 'select 1'"),
+        ("Tests must pass before you commit", ["git commit -m x"], "pytest -q && git commit -m x"),
         ("no chmod 777", ["chmod -R 0777 a"], "chmod +x a"),
         ("No DROP or TRUNCATE, not even on dev", ["mysql -e 'truncate x'"], "mysql -e 'select 1'"),
         ("No drop table, no truncate, ever", ['psql -c "DROP  TABLE x"'], "psql -c 'select 1'"),

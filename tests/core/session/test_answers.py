@@ -119,12 +119,16 @@ async def test_what_was_taken_over_later_and_said_earlier_is_not_the_newest(
 
 async def test_whoever_asks_waits_for_the_meaning_of_the_newest_lines(home: Path) -> None:
     transcript = transcript_in(home)
-    say(transcript, "Rosa does the review.", "ok.")
+    for number in range(9):
+        say(transcript, f"Rosa does review {number}.", "ok.")
     transcript.close()
     homes, model = Places.resolve({"MINDSTONE_HOME": str(home)}), WordModel()
     files = AgentFilesIndex(homes.agent("default"), model)
     recall = SessionRecall(homes, places_in(home), RecallSettings(), model, files)
     try:
+        await recall.answer("who does the review?", ())
+        assert recall.waiting() == 18, "by words alone, as all of them"
+        recall.embed_some(4, 5.0)
         await recall.answer("who does the review?", ())
         assert recall.waiting() == 0
     finally:
