@@ -145,10 +145,8 @@ def _print_hits(hits: Sequence[find.RecalledHit], *, explain: bool) -> None:
     for hit in hits:
         said = "".join(f"{hit.session} #{entry.seq}  turn {hit.turn}" for entry in hit.entries)
         mark = marks(hit)
-        say(
-            f"{hit.score:5.2f}  {said or hit.file}  {hit.ts[:16]}  {hit.speaker or hit.role}{mark}",
-            "bold",
-        )
+        score = f"{hit.score:5.2f}  " if explain else ""
+        say(f"{score}{said or hit.file}  {hit.ts[:16]}  {hit.speaker or hit.role}{mark}", "bold")
         say_words(find.readable(hit), "       ")
         if explain:
             parts = "  ".join(f"{name} {value:+.2f}" for name, value in hit.parts.items() if value)

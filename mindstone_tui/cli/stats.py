@@ -95,6 +95,7 @@ def cost(
     session: str = typer.Argument(
         "", metavar="[SESSION]", help="Else the last here; see `sessions`."
     ),
+    named: str = options.SESSION,
     since: str = given("", "DATE", "Only turns of this day and later."),
     changes: list[str] | None = given(
         None, "KEY=VALUE,…", "What our window would have cost.", "--what-if"
@@ -112,7 +113,7 @@ def cost(
     settings, and prints a range, with what it takes for granted.
     """
     options.session_filter(context)  # says so if the day is none
-    where = options.places().session(options.session_to_read(session))
+    where = options.places().session(options.session_to_read(session or named))
     if changes:
         if since:
             raise errors.UsageError("--what-if takes a whole session; leave --since out.")

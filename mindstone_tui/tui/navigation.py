@@ -302,6 +302,9 @@ class Navigator:
 
     def _set_theme(self, name: str) -> None:
         self._app.theme = name
+        if name != self._app.host.settings.theme:
+            keeps = f"Until MindStone ends: `mindstone config set tui.theme {name}` keeps it."
+            self._app.notify(keeps, markup=False)
 
     def _choose(
         self,

@@ -73,3 +73,12 @@ def test_edit_needs_an_editor_and_checks_what_it_left(
     monkeypatch.setenv("EDITOR", str(editor))
     assert run(["config", "edit"]) == 2
     assert "out of range" in capsys.readouterr().err
+
+
+def test_an_address_that_nobody_could_be_asked_at_is_not_stored(
+    home: Path, capsys: Capture
+) -> None:
+    assert run(["config", "set", "models.base_url", "3"]) != 0
+    assert "'3' is not an address" in capsys.readouterr().err
+    assert not (home / "config.toml").exists()
+    assert run(["config", "set", "models.base_url", "http://127.0.0.1:9/v1"]) == 0

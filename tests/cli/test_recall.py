@@ -65,6 +65,18 @@ def test_a_correction_is_shown_above_what_it_corrects_and_both_are_marked(
         assert f"superseded by #{older['superseded_by']}" in capsys.readouterr().out
 
 
+def test_scores_are_told_to_whoever_asks_for_them(
+    session: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heads = []
+    for words in ([], ["--explain"]):
+        assert run(["recall", "Who signs off releases?", "-s", session, *words]) == 0
+        heads.append(capsys.readouterr().out.split()[0])
+    plain, explained = heads
+    assert plain.endswith(session)
+    assert float(explained) > 0
+
+
 def test_auto_shows_what_a_turn_would_be_given(
     session: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -274,7 +274,7 @@ def continuity(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
 def _memory(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     places = around.places.agent(around.session.agent)
     shelf = read_shelf(places)
-    yield doctor.passed("memory", f"{len(shelf.live)} memories in force.")
+    yield doctor.passed("memory", f"{text.plural(len(shelf.live), 'memory', 'memories')} in force.")
     for one in shelf.unreadable:
         yield doctor.warned(
             "memory.file",

@@ -305,7 +305,7 @@ class HandoffsFeature(features.Feature):
             yield from_entry.announcements(line)
             assert isinstance(line.entry, derived.HandoffWritten)
             path = line.entry.path
-            text = f"Written to {path}."
+            text = f"Written to {self.session.places.folder / path}."
             yield CommandPrinted(text=text, data={"path": path}, repeats=True)
         elif verb == "show":
             yield CommandPrinted(text=self.handoffs.show())

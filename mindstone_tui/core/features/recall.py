@@ -18,7 +18,7 @@ from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.recall import inject, passages, ranking
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
-from mindstone_tui.core.text import one_line
+from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, bounded
 from mindstone_tui.core.tools.history import (
     ANSWER,
@@ -210,7 +210,7 @@ class RecallFeature(Feature):
         return ToolResult(
             text=text,
             full=full,
-            finding=f"{len(found.hits)} passages, best {found.hits[0].passage.pointer}",
+            finding=f"{plural(len(found.hits), 'passage')}, best {found.hits[0].passage.pointer}",
             origin="recall",
         )
 

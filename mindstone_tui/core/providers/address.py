@@ -140,12 +140,17 @@ def address_of(
     known = KNOWN.get(provider, _UNKNOWN)
     base_url = settings.base_url if known.own_address else ""
     base_url = base_url or _named_in(environ, provider) or known.address
+    check_address(base_url)
+    key = _key(provider, base_url, settings, places, environ)
+    return Address(model=called, provider=provider, base_url=base_url, key=key)
+
+
+def check_address(base_url: str) -> None:
+    """Refuse what nobody could be asked at; none at all is the provider's own."""
     if base_url and not _is_address(base_url):
         raise errors.UnknownName(
             f"{base_url!r} is not an address of a server.", "Write http://host:port/v1."
         )
-    key = _key(provider, base_url, settings, places, environ)
-    return Address(model=called, provider=provider, base_url=base_url, key=key)
 
 
 def _is_address(url: str) -> bool:

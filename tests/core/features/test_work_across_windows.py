@@ -177,7 +177,9 @@ async def test_a_handoff_of_what_was_rewound_is_neither_shown_nor_taken_over(
     async with on_stage(home, model=model) as stage:
         await stage.say("The mast is twelve metres.")
         await stage.say("We decided to paint the lighthouse green.")
-        assert (await stage.run("/handoff write"))[0].ok
+        ended, written = await stage.run("/handoff write")
+        assert ended.ok
+        assert Path(written.removeprefix("Written to ").rstrip(".")).exists()
         await stage.run("/rewind turn 1")
         shown, told = await stage.run("/handoff show")
         assert (shown.ok, "rewound" in told) == (False, True)
