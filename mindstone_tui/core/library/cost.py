@@ -300,10 +300,10 @@ def _folded(places: paths.SessionPlaces, book: PriceBook) -> tuple[CostFold, Cos
                     turn_of[line.entry.source_id] = line.turn
     if isinstance(opened, conversation.SessionOpened) and opened.folder:
         described = None  # taken into a session of ours: it is not what it was about
-    days_only = described is not None and not _take_file(theirs, described, turn_of)
-    for each in described.used if described and days_only else ():
+    used = described.used if described and not _take_file(theirs, described, turn_of) else ()
+    for each in used:
         theirs.day(each.day, each.model, each.usage)
-    return ours, theirs, days_only
+    return ours, theirs, bool(used)
 
 
 def _take_file(fold: CostFold, described: store.SessionDescribed, turns: Mapping[str, int]) -> bool:

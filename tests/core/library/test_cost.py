@@ -245,6 +245,7 @@ def test_a_session_without_recorded_usage_is_told_in_one_sentence(
     assert done.stdout == ""
     assert done.stderr.startswith(f"mindstone: Nothing is recorded of what {places.key} took.")
     assert mindstone_here("cost", "-s", str(places.key)).stderr == done.stderr
+    assert not cost_of(places, PriceBook()).days_only, "no days are known either"
     assert mindstone_here("cost", "nowhere").returncode != 0
 
 
