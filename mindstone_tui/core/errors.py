@@ -105,7 +105,8 @@ class NoSuchSession(PlaceError):
     def __init__(self, key: object, alike: Sequence[str] = ()) -> None:
         meant = f"Did you mean {' or '.join(alike)}? " if alike else ""
         super().__init__(
-            f"There is no session {key}.", f"{meant}`mindstone sessions` lists those that exist."
+            f"There is no session {key}.",
+            f"{meant}`mindstone sessions` lists those that exist, -s chooses one.",
         )
 
 

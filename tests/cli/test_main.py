@@ -140,7 +140,7 @@ def test_an_error_is_what_happened_and_what_to_do_and_no_traceback() -> None:
     assert done.stdout == ""
     assert done.stderr.splitlines() == [
         "mindstone: There is no session agent:default:nosuch.",
-        "`mindstone sessions` lists those that exist.",
+        "`mindstone sessions` lists those that exist, -s chooses one.",
     ]
 
 
