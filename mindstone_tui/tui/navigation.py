@@ -291,7 +291,7 @@ class Navigator:
     async def _to_theme(self, argument: str) -> None:
         found = self._app.list_themes()
         if argument in found.themes:
-            self._app.theme = argument
+            self._set_theme(argument)
             return
         broken = "\n".join(f"{one.path.name}: {one.why}" for one in found.unusable)
         choices = [

@@ -142,6 +142,8 @@ async def test_a_theme_saved_while_the_app_runs_is_in_the_list(tmp_path: Path) -
         assert "broken.toml: primary: 'nope' is not a colour" in note
         await pilot.press(*"fresh", "enter")
         await until(pilot, lambda: app.theme == "fresh")
+        (notice,) = app._notifications
+        assert "`mindstone config set tui.theme fresh` keeps it" in notice.message
 
 
 @pytest.mark.parametrize("name", sorted(SHIPPED.themes))
