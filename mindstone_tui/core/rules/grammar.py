@@ -275,7 +275,7 @@ def _together(checks: list[RuleCheck]) -> RuleCheck | None:
 
 
 def _one_act(text: str) -> RuleCheck | None:
-    first, _, rest = text.strip(" ,").partition(" ")
+    first, _, rest = text.strip(" ,").removeprefix("direct ").partition(" ")
     plain = dict(line.split() for line in lists_in(_FILE)["gerunds"])
     text = f"{plain.get(first.lower(), first)} {rest}".strip()
     for reading in (_named, _of_paths, _written, _run):
@@ -302,7 +302,9 @@ def _of_paths(text: str) -> RuleCheck | None:
     place = _bare(found["path"])
     is_folder = pattern_of(r" (?:folder|director(?:y|ies))\Z").search(text) is not None
     is_folder |= place in _named_in("folders") and f" in {place}" in text
-    is_file = _PATH.fullmatch(place) or place in _named_in("files by name alone")
+    named = _named_in("files by name alone")
+    place += "*" if f"{place}*" in named else ""  # README.md is what is called the README
+    is_file = _PATH.fullmatch(place) or place in named
     if not is_file and not is_folder:
         return None
     places = (place.rstrip("/"),)
