@@ -189,7 +189,9 @@ def _shape_of(value: object, deep: int = 0) -> str:
                 + "}"
             )
         case list() if value:
-            return f"{len(value)} × {_shape_of(value[0], deep + 1)}{_odd_ones(value)}"
+            first = _shape_of(value[0], deep + 1) + _odd_ones(value)
+            same = all(one == value[0] for one in value)
+            return f"{len(value)} × {first}" if same else f"{len(value)} (the first: {first})"
         case dict() | list():
             return f"{len(value)} fields" if value else "empty"
         case str():
@@ -230,17 +232,17 @@ def _listing(lines: Sequence[str]) -> list[str]:
             f"{plural(len(lines) - 2, 'row')}: {_bounded(lines[0])}",
             f"last: {_bounded(lines[-1])}",
         ]
-    rows = [line for line in lines if not line.startswith("total ")]
+    every = (line for line in lines if not line.startswith("total "))
+    rows = [line for line in every if line.split()[-1] not in (".", "..")]
     named = [found[1] for row in rows if (found := _LISTED.match(row))]
     if len(rows) < 6 or 10 * len(named) < 9 * len(rows):
         return []
-    named = [name for name in named if name not in (".", "..")]
     kinds = Counter(PurePath(name).suffix for name in named)
     odd = [name for name in named if kinds[PurePath(name).suffix] * 8 < len(named)]
     usual = ", ".join(
         f"{number} {kind}" for kind, number in kinds.most_common(3) if number > 1 and kind
     )
-    told = [plural(len(named), "entry", "entries") + (f" ({usual})" if usual else "")]
+    told = [plural(len(rows), "entry", "entries") + (f" ({usual})" if usual else "")]
     return told + [f"also {_some(odd)}" for _ in odd[:1]]
 
 

@@ -73,6 +73,9 @@ COMMITS = "\n".join(
     for at, said in enumerate([f"tidy {one}" for one in "abcdefghijklmnopqrstuvwxyz"] * 3)
 )
 ROWS = "".join(f" {at} | somebody else\n" for at in range(60))
+STATES = ("ok", "bad", "new")
+MIXED = json.dumps([{"id": at, "state": STATES[at % 3]} for at in range(30)])
+FILES = "".join(f"-rw-r--r-- 1 a a 9 Jan 1 10:00 f{at}.txt\n" for at in range(39))
 LOGGED = "".join(
     f"10:00:{at % 60:02d} {'INFO' if at % 9 else 'ERROR'} step {at}\n" for at in range(2_000)
 )
@@ -89,8 +92,10 @@ LOGGED = "".join(
         (LOGGED, "2,000 lines, 223 errors, 0 warnings; first: 10:00:00 ERROR step 0"),
         ("f.py-1-a\nf.py:2:b\nf.py-3-c\n--\nf.py:7:b\nf.py:8:b\nf.py:9:b", "4 hits: f.py:2,7,8,9"),
         (f" id | who\n----+----\n{ROWS}(60 rows)", "60 rows: id | who; last: 59 | somebody else"),
+        (MIXED, '30 (the first: {id: 0, state: "ok"})'),
+        (f"{FILES}-rw-r--r-- 1 a a 9 Jan 1 10:00 my file.txt", "40 entries (39 .txt)"),
     ],
-    ids=["hits", "commits", "log", "hits among other lines", "rows"],
+    ids=["hits", "commits", "log", "hits among other lines", "rows", "objects", "files"],
 )
 def test_what_is_counted_is_what_the_tool_found(text: str, wanted: str) -> None:
     """Neither the label of the output nor how it ended is part of it."""
