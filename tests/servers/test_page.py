@@ -29,6 +29,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
     UserMessage,
 )
+from mindstone_tui.core.entries.derived import BY_CORRECTION, MemoryDecided
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import Rewound, WindowState
@@ -405,6 +406,29 @@ async def test_the_page_marks_what_was_rewound_and_what_was_cut_off(
         " third\u200d ": [],
         "<p>cut</p>": ["interrupted"],
     }
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+async def test_a_decision_that_was_rewound_is_drawn_as_rewound(home: Path, tmp_path: Path) -> None:
+    with contextlib.closing(builders.transcript_in(home)) as transcript:
+        builders.say(transcript, "first", "kept")
+        turn = builders.say(transcript, "second", "taken back")
+        refused = MemoryDecided(proposal="m1", decision="refused", by=f"{BY_CORRECTION}1")
+        transcript.append(refused, turn=turn)
+        state = WindowState(through=transcript.head.seq)
+        by = transcript.append(Rewound(to_turn=1, state=state)).seq
+
+    def drive(served: Residence) -> None:
+        assert PROGRAM is not None
+        with chromium(PROGRAM, tmp_path / "profile") as browser:
+            open_page(browser, served)
+            browser.until("document.querySelector('.note.rewound') !== null")
+            assert f"rewound by #{by}" in browser.run(
+                "document.querySelector('.note.rewound').textContent"
+            )
+
+    async with residing(home, tmp_path) as served:
+        await asyncio.to_thread(drive, served)
 
 
 class AtTerminal:

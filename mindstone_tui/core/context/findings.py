@@ -18,7 +18,7 @@ from mindstone_tui.core.context.messages import Count, one_line
 from mindstone_tui.core.entries import Line, conversation
 from mindstone_tui.core.language.lists import lists_in, pattern_beside
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.text import plural
+from mindstone_tui.core.text import plural, unfenced
 
 _LF: Final = "\n"
 _READ: Final = 40_000
@@ -46,7 +46,9 @@ _MOST_KEPT: Final = 2_000
 
 _TIME: Final = pattern_of(r"\d\d:\d\d")
 _COLOUR: Final = pattern_of(r"\x1b\[[0-9;?]*[A-Za-z]")
-_HEADING: Final = pattern_of(r"\[(.{1,300}), lines \d+-\d+\]$")
+_HEADING: Final = pattern_of(r"\[(.{1,300}), (lines \d+-\d+)(; go on with first=\d+)?\]$")
+_CUT: Final = pattern_of(r"\n\[… [\d,]+ of ([\d,]+ bytes) left out; [^\n]{1,300} …\]\n")
+_ROWS_TOLD: Final = pattern_of(r"\(\d+ rows?\)")
 _HIT: Final = pattern_of(r"([^\s:\d][^\s:]{0,200}):(\d{1,7}):")
 _ENDED: Final = pattern_beside(__file__, "ended", re.IGNORECASE)
 _DEFINED: Final = pattern_beside(__file__, "defined", re.MULTILINE)
@@ -79,22 +81,22 @@ _RAISED: Final = pattern_of(r"\b\w{0,60}(?:Error|Exception)\b: ?\S")
 
 def finding_of(result: conversation.ToolReturned, room: int, count: Count) -> str:
     """What came of a call, in at most so many tokens: what a reader needs to go on."""
-    text, part = result.text, list[str]()
-    if len(text) > 2 * _READ:
-        start, end = text[:_READ], text[-_READ:]
-        text = f"{start.rpartition(_LF)[0] or start}\n{end.partition(_LF)[2] or end}"
-        part.append(f"of {result.text.count(_LF) + 1:,} lines")
+    text, part = _ends_of(unfenced(result.text).rstrip())
     shown = (_COLOUR.sub("", line.rstrip("\r").rpartition("\r")[2]) for line in text.split(_LF))
     lines = [line for line in shown if line.strip()]
     read = _HEADING.match(lines[0]) if lines else None
     ended = _ENDED.search(lines[-1][-_LINE:]) if lines else None
     body = lines[bool(read) : len(lines) - bool(ended)]
+    whole = text.count(_LF) + 1 - bool(read) - bool(ended)
+    part = f"in {read[2]}" if read and read[3] else part
+    where = f"{part}: " if part else ""
     how = [ended[1]] if ended and ended[2] != "0" else []
     if hits := _hits(body):
         many = body if len(body) > _MOST_NAMES else []
         defined = [one for one in many if _DEFINED.search(_HIT.sub("", one, count=1))]
-        told = f"{_counted(len(body), hits)}:"
-        told = _listed(told, hits, room * 2 // 3 if defined else room, count)
+        places = [f"{path}:{','.join(numbers[:4])}" for path, numbers in hits.items()]
+        told = f"{where}{_counted(sum(map(len, hits.values())), places)}:"
+        told = _listed(told, places, room * 2 // 3 if defined else room, count)
         return _telling(defined, [told], how, room, count, always=True)
     if ended and len(text) < _SHORT and not _shape(body):
         short = "; ".join([*map(_bare, body), *how])
@@ -103,15 +105,27 @@ def finding_of(result: conversation.ToolReturned, room: int, count: Count) -> st
     for recognise in _SHAPES:
         if said := recognise(body):
             left = _LEFT.get(recognise, list)(body)
-            return _telling(left, [*said, *part], how, room, count, always=True)
+            said[0] = where + said[0]
+            return _telling(left, said, how, room, count, always=True)
     if not ended and result.status == "ok" and len(names := _names(text)) > 1:
-        return _listed("defines", names, room, count)
+        return _listed(f"{where}defines", names, room, count)
     if read and read[1].endswith(".md") and (titles := [one for one in body if one[0] == "#"]):
-        return _listed(f"{len(body):,} lines;", titles, room, count)
+        return _listed(part or f"{whole:,} lines;", titles, room, count)
     if result.finding and all(_worth(line) < _WRONG for line in body):
         return one_line(result.finding, room, count)
-    whole = result.text.rstrip().count(_LF) + 1 - bool(read) - bool(ended)
-    return _telling(body, part or [f"{whole:,} lines"], how, room, count)
+    return _telling(body, [part or f"{whole:,} lines"], how, room, count, always=bool(part))
+
+
+def _ends_of(text: str) -> tuple[str, str]:
+    """The whole lines that are looked at, and which part of the output they are if not all."""
+    if cut := _CUT.search(text):
+        start, end, size = text[: cut.start()], text[cut.end() :], cut[1]
+    elif len(text) > 2 * _READ:
+        start, end, size = text[:_READ], text[-_READ:], f"{text.count(_LF) + 1:,} lines"
+    else:
+        return text, ""
+    ends = f"{start.rpartition(_LF)[0] or start}\n{end.partition(_LF)[2] or end}"
+    return ends, f"at both ends of {size}"
 
 
 def _commits(lines: Sequence[str]) -> list[str]:
@@ -175,7 +189,9 @@ def _shape_of(value: object, deep: int = 0) -> str:
                 + "}"
             )
         case list() if value:
-            return f"{len(value)} × {_shape_of(value[0], deep + 1)}{_odd_ones(value)}"
+            first = _shape_of(value[0], deep + 1) + _odd_ones(value)
+            same = all(one == value[0] for one in value)
+            return f"{len(value)} × {first}" if same else f"{len(value)} (the first: {first})"
         case dict() | list():
             return f"{len(value)} fields" if value else "empty"
         case str():
@@ -210,22 +226,23 @@ def _log(lines: Sequence[str]) -> list[str]:
 
 def _listing(lines: Sequence[str]) -> list[str]:
     """Files, or the rows of a table: how many, and what stands out."""
+    lines = [line for line in lines if not _ROWS_TOLD.fullmatch(line)]
     if len(lines) > 3 and set(lines[1]) <= set("-= +|"):
         return [
             f"{plural(len(lines) - 2, 'row')}: {_bounded(lines[0])}",
             f"last: {_bounded(lines[-1])}",
         ]
-    rows = [line for line in lines if not line.startswith("total ")]
+    every = (line for line in lines if not line.startswith("total "))
+    rows = [line for line in every if line.split()[-1] not in (".", "..")]
     named = [found[1] for row in rows if (found := _LISTED.match(row))]
     if len(rows) < 6 or 10 * len(named) < 9 * len(rows):
         return []
-    named = [name for name in named if name not in (".", "..")]
     kinds = Counter(PurePath(name).suffix for name in named)
     odd = [name for name in named if kinds[PurePath(name).suffix] * 8 < len(named)]
     usual = ", ".join(
         f"{number} {kind}" for kind, number in kinds.most_common(3) if number > 1 and kind
     )
-    told = [plural(len(named), "entry", "entries") + (f" ({usual})" if usual else "")]
+    told = [plural(len(rows), "entry", "entries") + (f" ({usual})" if usual else "")]
     return told + [f"also {_some(odd)}" for _ in odd[:1]]
 
 
@@ -302,15 +319,15 @@ def _bounded(text: str) -> str:
     return line if len(line) <= _LINE else f"{line[: _LINE - _TAIL - 3]} … {line[-_TAIL:]}"
 
 
-def _hits(lines: Sequence[str]) -> list[str]:
-    """Places that a search names, if most lines are hits."""
+def _hits(lines: Sequence[str]) -> dict[str, list[str]]:
+    """Files that a search names with the lines there, if most lines are hits."""
     found = [hit for line in lines if (hit := _HIT.match(line))]
     if len(found) * 2 <= len(lines) or any(map(_TOTAL.search, lines[-3:])):
-        return []
+        return {}
     places: dict[str, list[str]] = {}
     for hit in found:
         places.setdefault(hit[1], []).append(hit[2])
-    return [f"{path}:{','.join(numbers[:4])}" for path, numbers in places.items()]
+    return places
 
 
 def _counted(hits: int, places: Sequence[str]) -> str:

@@ -100,8 +100,9 @@ def replaces(later: str, earlier: str) -> bool:
 @remembers(16_384)  # The same are compared whenever they are found again.
 def replaced_in(later: str, earlier: str) -> tuple[str, ...]:
     """The sentences of what was said earlier that hold no more, as they were said."""
-    old = [(said, _asserted(one)) for said, one in _stated(earlier) if _states(one)]
     new = [one for _, one in _stated(later)]
+    ends = any(map(_NO_MORE.search, new))  # It says itself that there was something to end.
+    old = [(said, _asserted(one)) for said, one in _stated(earlier) if ends or _states(one)]
     if not old or not new or _UNSURE.search(" ".join(new)):
         return ()
     pairs = [(one, following, not at) for at, (one, following) in enumerate(pairwise([*new, ""]))]
@@ -183,6 +184,10 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
     if pair is None or _stands_beside(pair):
         return False
     new, old, opens = pair.new, pair.old, pair.opens
+    named = len(pair.shared) == len(new.stems)
+    if not _states(earlier):  # Any deed can be ended, by whoever names all of it.
+        ended = _NO_MORE.search(sentence) and not _DENIES.search(earlier)
+        return bool(ended) and named and len(new.stems) > 1 and pair.covers(pair.shared)
     ours, theirs = content.parts(sentence, corrects=opens), content.parts(earlier)
     narrower = bool(ours.slot) and not set(ours.slot) <= {*theirs.slot, *theirs.subject}
     if not narrower and _denies(pair):
@@ -220,7 +225,9 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
     if changes and (alike or (shared and (clashes or _both_dated(new, old)))):
         return True
     if _NO_MORE.search(sentence):
-        return alike or bool(shared and new.given & old.given)
+        # "No longer in Docker" says nothing of what is done elsewhere.
+        there = named or not _SCOPE.search(sentence)
+        return (alike and there) or bool(shared and new.given & old.given)
     return len(clashes) == 1 and _fills_its_place(pair)
 
 

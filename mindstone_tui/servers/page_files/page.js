@@ -285,7 +285,7 @@ const draw = {
     for (const card of item.cards) node.append(cardOf(card));
     add(node);
   },
-  note(item) { say(item.text, item.tone); },
+  note(item) { mark(say(item.text, item.tone), item); },
   queued(item) {
     const node = make("div", "note queued", "Queued: " + item.text), back = make("button", "", "Take it back");
     node.dataset.queued = item.queued;

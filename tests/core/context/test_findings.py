@@ -9,6 +9,9 @@ import pytest
 
 from mindstone_tui.core.context.findings import finding_of
 from mindstone_tui.core.entries.conversation import ToolReturned, ToolStatus
+from mindstone_tui.core.text import as_data
+from mindstone_tui.core.tools.base import ToolContext, ToolLimits, bounded
+from mindstone_tui.core.tools.workspace import Workspace
 
 SOURCE = """[src/ingest.py, lines 1-40]
 import csv
@@ -65,6 +68,60 @@ def test_a_finding_is_what_came_of_the_call(text: str, wanted: str) -> None:
     assert found(text) == wanted
 
 
+COMMITS = "\n".join(
+    f"commit {at:07x}\nAuthor: a <a@b>\n\n    {said}\n"
+    for at, said in enumerate([f"tidy {one}" for one in "abcdefghijklmnopqrstuvwxyz"] * 3)
+)
+ROWS = "".join(f" {at} | somebody else\n" for at in range(60))
+STATES = ("ok", "bad", "new")
+MIXED = json.dumps([{"id": at, "state": STATES[at % 3]} for at in range(30)])
+FILES = "".join(f"-rw-r--r-- 1 a a 9 Jan 1 10:00 f{at}.txt\n" for at in range(39))
+LOGGED = "".join(
+    f"10:00:{at % 60:02d} {'INFO' if at % 9 else 'ERROR'} step {at}\n" for at in range(2_000)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (
+            "".join(f"src/f{at}.py:1: TODO\n" for at in range(40)),
+            "40 hits in 40 files: src/f0.py:1",
+        ),
+        (COMMITS, "78 commits; newest: tidy a"),
+        (LOGGED, "2,000 lines, 223 errors, 0 warnings; first: 10:00:00 ERROR step 0"),
+        ("f.py-1-a\nf.py:2:b\nf.py-3-c\n--\nf.py:7:b\nf.py:8:b\nf.py:9:b", "4 hits: f.py:2,7,8,9"),
+        (f" id | who\n----+----\n{ROWS}(60 rows)", "60 rows: id | who; last: 59 | somebody else"),
+        (MIXED, '30 (the first: {id: 0, state: "ok"})'),
+        (f"{FILES}-rw-r--r-- 1 a a 9 Jan 1 10:00 my file.txt", "40 entries (39 .txt)"),
+    ],
+    ids=["hits", "commits", "log", "hits among other lines", "rows", "objects", "files"],
+)
+def test_what_is_counted_is_what_the_tool_found(text: str, wanted: str) -> None:
+    """Neither the label of the output nor how it ended is part of it."""
+    data = as_data(f"{text.rstrip()}\n[exit code 0]", origin="shell", nonce="0123456789abcdef")
+    assert found(data, room=400).startswith(wanted)
+
+
+def test_lines_of_a_file_are_counted_with_those_between_its_titles() -> None:
+    text = as_data(
+        "[a.md, lines 1-5]\n# A\n\nb\n\n# C\n", origin="file a.md", nonce="0123456789abcdef"
+    )
+    assert found(text) == "5 lines; # A, # C"
+
+
+def test_what_is_counted_in_a_part_of_an_output_says_so(tmp_path: Path) -> None:
+    context = ToolContext(workspace=Workspace((tmp_path,)), limits=ToolLimits(shown=2_000))
+    cut, _ = bounded(LOGGED, context)
+    said = found(as_data(cut, origin="shell", nonce="0123456789abcdef"), room=400)
+    assert said.startswith(f"at both ends of {len(LOGGED):,} bytes: 8")
+    assert "left out" not in said
+    long = "".join(f"src/f.py:{at}: {'x' * 60}\n" for at in range(3_000))
+    assert found(long).startswith("at both ends of 3,000 lines: 1,")
+    part = "[a.md, lines 1-3; go on with first=4]\n# A\n\nb"
+    assert found(part, room=400).startswith("in lines 1-3")
+
+
 def test_what_the_tool_itself_said_stands_where_nothing_better_is_found() -> None:
     assert found("plain prose about a bridge", finding="1 passage") == "1 passage"
     assert found("plain prose about a bridge") == "plain prose about a bridge"
@@ -91,10 +148,6 @@ PODS = "\n".join(f"shop web-z{at}k 1/1 Running {at} {at}d" for at in range(60))
 SIZES = "\n".join(f"{at} 0.{at} 1{at} worker{at}" for at in range(10, 60))
 GONE = "-a = 1\n" * 80
 CHECKS = ",".join(f'{{"name": "q{at}", "status": "ok", "ms": {at}}}' for at in range(20))
-COMMITS = "\n".join(
-    f"commit {at:07x}\nAuthor: a <a@b>\n\n    {said}\n"
-    for at, said in enumerate([f"tidy {one}" for one in "abcdefghijklmnopqrstuvwxyz"] * 3)
-)
 
 
 @pytest.mark.parametrize(

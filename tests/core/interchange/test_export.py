@@ -284,6 +284,19 @@ def test_what_was_corrected_or_taken_back_is_no_outcome_and_an_import_is_quoted(
     assert "Files" not in rows
 
 
+def test_what_replaced_something_on_record_is_a_correction_whatever_its_words(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "We decided to print on recycled paper.", "Noted.")
+    say(transcript, "We no longer print on recycled paper.", "Fine.")
+    with transcript.history() as history:
+        decided, ended = sorted(line.seq for line in history.newest(("user_message",), 100))
+    transcript.append(StatementSuperseded(statement=decided, by=ended))
+    transcript.close()
+    *_, rows = _outcomes(_exported(home, "html"))
+    assert rows["Corrected"] == ["We no longer print on recycled paper. turn 2"]
+    assert "Decided" not in rows
+
+
 @pytest.mark.parametrize("name", ["md", "html", "cast"])
 def test_a_message_that_was_corrected_says_so_wherever_it_is_read(home: Path, name: str) -> None:
     transcript = transcript_in(home)

@@ -118,6 +118,8 @@ def test_what_is_about_something_else_or_only_thought_of_stands_beside_it(
         ("The poll timeout is 5 seconds.", "Make the poll timeout 8 seconds, not 5."),
         ("I track a goal of 24 books.", "No, that was wrong. My goal is 30 books."),
         ("Call me Ada.", "Call me Grace."),
+        ("We decided to print on recycled paper.", "We no longer print on recycled paper."),
+        ("We sell the blue lamp.", "We don't sell the blue lamp any more."),
     ],
 )
 def test_what_says_so_or_fills_the_same_place_anew_replaces(earlier: str, later: str) -> None:
@@ -211,3 +213,19 @@ def test_a_correction_is_itself_corrected_by_what_denies_its_value() -> None:
         assert replaces(f"Correction: the meeting room is on floor 6, {again}.", first)
     assert not replaces("Correction: the meeting room is on floor 6, not 4.", first)
     assert not replaces("Correction: the print room is on floor 6, not floor 4.", first)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("We run the tests in CI.", "We no longer run the tests in Docker."),
+        ("The Windows build fails.", "The Linux build no longer fails."),
+        ("We decided not to ship to Norway.", "We no longer ship to Norway."),
+        (
+            "We print the posters on recycled paper.",
+            "We no longer print on recycled paper in Oslo.",
+        ),
+    ],
+)
+def test_what_ends_elsewhere_goes_on_here(earlier: str, later: str) -> None:
+    assert not replaces(later, earlier)

@@ -112,7 +112,7 @@ async def test_a_decision_that_is_replaced_in_any_words_is_decided_no_more(
         await stage.run("/checkpoint save")
         _, told = await stage.run("/checkpoint show")
         assert "statement_superseded" in [line.kind for line in stage.lines()]
-    assert "We decided to ship" not in told
+    assert "- We decided to ship" not in told
 
 
 async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(

@@ -84,6 +84,7 @@ def test_the_cues_of_a_kind_stand_together() -> None:
         ("Let's go with SQLite because it needs no server.", "decision"),
         ("Let's go with SQLite because nobody has to run a server for it.", "decision"),
         ("No, the staging port is 5433.", "correction"),
+        ("Change of plans: we use Postgres 16 instead of Postgres 14.", "correction"),
         ("We still have to decide which queue to use.", "question"),
         ("I'll send you the schema tomorrow.", "commitment"),
     ],

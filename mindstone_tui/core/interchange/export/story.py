@@ -284,6 +284,10 @@ def outcomes(source: StorySource) -> Outcomes:
     rewinds = standings.rewinds
     every = (one for one in source.lines() if one.seq not in rewinds.there)
     lines = [line for line in every if rewinds.of(line) is None]
+    every_by = (
+        [standings.replaced_by(line.seq), *standings.corrected_by(line.seq)] for line in lines
+    )
+    correcting = {by for those in every_by for by in those}
     for line in lines:
         match line.entry:
             case conversation.UserMessage(text=text):
@@ -293,7 +297,10 @@ def outcomes(source: StorySource) -> Outcomes:
                 if standings.replaced_by(line.seq) is not None:
                     continue
                 gone = {one for part in standings.corrected_by(line.seq).values() for one in part}
-                for each in recognise(Utterance(speaker="user", text=words, line=line.seq)):
+                settled = recognise(Utterance(speaker="user", text=words, line=line.seq))
+                if line.seq in correcting and all(one.kind != "correction" for one in settled):
+                    add("Corrected", quoted(line, words), line)
+                for each in settled:
                     holds = not gone or replacement.says_more(each.words, gone)
                     name = _SETTLED.get(each.kind) if holds else None
                     retired = line.ts < until.get(folded(each.words), "")
