@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -336,14 +337,26 @@ def test_rules_that_an_earlier_version_compiled_still_hold(tmp_path: Path) -> No
         assert verdict_of(rule.check, Deed(tool="shell", commands=(SeenCommand(words),))) == said
 
 
+def _numbered(rule: StandingRule, number: int) -> StandingRule:
+    return msgspec.structs.replace(rule, number=number)
+
+
 def test_a_rule_is_tried_with_the_arguments_of_an_edit_and_told_in_full(tmp_path: Path) -> None:
     places = Places.resolve({"MINDSTONE_HOME": str(tmp_path)})
-    for number, words in enumerate(("No console.log in our code", "Never deploy"), 1):
-        rule = StandingRule(
-            number=number, words=words, scope="everywhere", session="s", line=1, since="2026-01-01"
+    rules = [
+        StandingRule(
+            number=number,
+            words=words,
+            scope="everywhere",
+            session="s",
+            line=1,
+            since="2026-01-01",
+            check=compile_rule(words),
         )
-        rule = msgspec.structs.replace(rule, check=compile_rule(words))
-        RuleBook(places).add(lambda _, rule=rule: rule)
+        for number, words in enumerate(("No console.log in our code", "Never deploy"), 1)
+    ]
+    for rule in rules:
+        RuleBook(places).add(partial(_numbered, rule))
 
     def says(argument: str) -> str:
         return tried(places, "edit", argument, tmp_path, "")[0].partition(":")[0]
