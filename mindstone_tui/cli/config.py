@@ -11,7 +11,6 @@ from mindstone_tui.cli.options import JSON, PROFILE, places, switch
 from mindstone_tui.cli.output import hint, say, say_json
 from mindstone_tui.core import config, disk, errors, redaction
 from mindstone_tui.core.config.edit import sections, toml_value
-from mindstone_tui.core.providers.address import check_address
 
 KeyArgument = Annotated[
     str, typer.Argument(metavar="KEY", help="Setting, such as context.ceiling.")
@@ -72,6 +71,8 @@ def set_key(
 ) -> None:
     """Set one key in your config file. Comments stay; invalid values are refused."""
     if key == "models.base_url":
+        from mindstone_tui.core.library.model_list import check_address  # 138 ms
+
         check_address(value)
     file = config.store(places(), key, value)
     hint(f"{key} is set in {file}.")

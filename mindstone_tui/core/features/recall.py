@@ -13,10 +13,10 @@ from mindstone_tui.core import entries, errors, patterns, tokens
 from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.entries import conversation, derived, standings
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
-from mindstone_tui.core.language.replacement import could_replace
 from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.recall import inject, passages, ranking
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
+from mindstone_tui.core.session.recall import may_correct
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, bounded
@@ -262,7 +262,7 @@ class RecallFeature(Feature):
 
 
 def _corrects(line: entries.Line) -> bool:
-    return any(could_replace(one.text) for one in passages.passages_of([line]))
+    return any(map(may_correct, passages.passages_of([line])))
 
 
 class _Source(msgspec.Struct, frozen=True):

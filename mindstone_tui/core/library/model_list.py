@@ -19,6 +19,7 @@ from mindstone_tui.core.entries import Part, Request, ToolSchema
 from mindstone_tui.core.errors import MindstoneError, ProviderUnreachable, UsageError
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.providers import address, key_store, local_models, weights
+from mindstone_tui.core.providers.address import check_address as check_address
 from mindstone_tui.core.providers.base import CallDelta, Finished, Options, Provider, TextPart
 from mindstone_tui.core.providers.discovery import discover, look_at, usual_places
 from mindstone_tui.core.providers.local_provider import LocalProvider

@@ -22,6 +22,7 @@ from mindstone_tui.core.agent.memories import telling_words
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.entries import Line, conversation, derived, window
+from mindstone_tui.core.language.intent import is_correction
 from mindstone_tui.core.language.replacement import could_replace, replaced_in
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile, vectors
 from mindstone_tui.core.recall import answer as extracts
@@ -55,6 +56,8 @@ _OPENING: Final = 40
 _BESIDE: Final = 30
 """Lines in which the messages beside one are looked for."""
 _TALK: Final = frozenset({"user", "assistant"})
+_FEW: Final = 4
+"""Pieces of a message in which somebody says something, and does not paste it."""
 _NEWEST: Final = 40
 _PATIENCE: Final = 3.0
 """Lines whose vectors an answer waits for, and the seconds that it does."""
@@ -65,6 +68,15 @@ Scope = str
 
 Verdicts = dict[tuple[int, int], derived.StatementSuperseded]
 """What was judged of a line and the line that replaces it."""
+
+
+def may_correct(passage: Passage) -> bool:
+    """Whether something that a person said could make an earlier statement hold no more.
+
+    People say so in a few sentences; what is pasted would have to be compared with everything.
+    """
+    asks = could_replace if passage.pieces <= _FEW else is_correction
+    return asks(passage.text)
 
 
 def _counts(passage: Passage, origin: profile.Origins) -> bool:
@@ -442,7 +454,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         """
         found: Verdicts = {}
         told = (one for one in passages_of(lines) if one.role == "user")
-        said = [one for one in told if one.seq in known or could_replace(one.text)]
+        said = [one for one in told if one.seq in known or may_correct(one)]
         with contextlib.suppress(errors.RecallError):
             for one in said:
                 alone = Filter(exclude=frozenset({one.seq}))

@@ -9,6 +9,7 @@ import pytest
 from mindstone_tui.core import events
 from mindstone_tui.core.agent.memories import waiting_in
 from mindstone_tui.core.config import Settings
+from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import (
     MemoryProposed,
     NoteTaken,
@@ -26,7 +27,8 @@ from mindstone_tui.core.library.blame import KeptFiles
 from mindstone_tui.core.library.work import WorkDone
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall.inject import Vacancy
-from mindstone_tui.core.session.recall import SessionRecall
+from mindstone_tui.core.recall.passages import passages_of
+from mindstone_tui.core.session.recall import SessionRecall, may_correct
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in, transcript_in
 from tests.core.session.stage import Stage, calls, on_stage, script
@@ -113,6 +115,16 @@ async def test_a_decision_that_is_replaced_in_any_words_is_decided_no_more(
         _, told = await stage.run("/checkpoint show")
         assert "statement_superseded" in [line.kind for line in stage.lines()]
     assert "- We decided to ship" not in told
+
+
+def test_what_is_pasted_is_not_compared_sentence_by_sentence(home: Path) -> None:
+    transcript = transcript_in(home)
+    short = transcript.append(UserMessage(text="The gate listens on port 8080."), turn=1)
+    rows = " ".join(f"The gate {at} listens on port {at}." for at in range(400))
+    long = transcript.append(UserMessage(text=rows), turn=2)
+    transcript.close()
+    assert [*map(may_correct, passages_of([short]))] == [True]
+    assert not any(map(may_correct, passages_of([long])))
 
 
 async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(
