@@ -73,7 +73,7 @@ def set_key(
     if key == "models.base_url":
         from mindstone_tui.core.library.model_list import check_address  # 138 ms
 
-        check_address(value)
+        check_address(value.strip('"').strip("'"))
     file = config.store(places(), key, value)
     hint(f"{key} is set in {file}.")
 

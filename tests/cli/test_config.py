@@ -81,4 +81,5 @@ def test_an_address_that_nobody_could_be_asked_at_is_not_stored(
     assert run(["config", "set", "models.base_url", "3"]) != 0
     assert "'3' is not an address" in capsys.readouterr().err
     assert not (home / "config.toml").exists()
-    assert run(["config", "set", "models.base_url", "http://127.0.0.1:9/v1"]) == 0
+    for written in ("http://127.0.0.1:9/v1", '"http://127.0.0.1:9/v1"'):
+        assert run(["config", "set", "models.base_url", written]) == 0

@@ -1,8 +1,8 @@
 """From a person's sentence to a check, by a small grammar; or not at all.
 
-A sentence is compiled only when every word of it is understood: "never push to main on Fridays" is
-not, because what Fridays change would be lost. What is not compiled stays an instruction, and says
-that nothing checks it.
+A sentence is compiled only when every word of it is understood, but for a clause that only tells
+why: "never push to main on Fridays" is not, because what Fridays change would be lost. What is not
+compiled stays an instruction, and says that nothing checks it.
 """
 
 import re
@@ -213,7 +213,7 @@ def _forbidden(text: str) -> RuleCheck | None:
         return check
     for shut in (rf"(?P<path>.+?) {_SAID['is not to be touched']}", _SAID["leave alone"]):
         if found := _match(shut, text):
-            path = found["path"] or found["as_is"]
+            path = next(filter(None, found.groups()))
             return _act(f"change {path.rpartition(' in ')[2]}")
     if found := _match(r"(?:run |use )?(?P<what>.+?) without (?P<option>--?[\w-]+)", text):
         return _act(f"run {found['what']} {found['option']}")
@@ -296,7 +296,7 @@ def _named(text: str) -> RuleCheck | None:
 
 def _of_paths(text: str) -> RuleCheck | None:
     verbs = rf"{_VERBS}(?:(?:, | or |, or ){_VERBS})*"
-    found = _match(rf"{verbs} {_FILES}{_UNDER}(?P<path>[^ ,]+){_KIND}", text)
+    found = _match(rf"{verbs} {_FILES}{_UNDER}(?P<path>[^ ,]+){_KIND}(?: by hand)?", text)
     if found is None:
         return None
     place = _bare(found["path"])
