@@ -267,7 +267,10 @@ def listed(rules: Sequence[StandingRule]) -> CommandPrinted:
     for one in rules:
         where = {"session": "this session", "project": one.folder}.get(one.scope, "everywhere")
         rows += [f"{one.number:>3}  {one.words}", f"     {where}; {_checked(one)}"]
-    text = "\n".join(rows) or "No rule is set here. `rules add TEXT` sets one."
+    text = (
+        "\n".join(rows)
+        or "No rule is set here. `/rules add TEXT` sets one, in a shell `mindstone rules add`."
+    )
     return CommandPrinted(text=text, data={"rules": [_data(one) for one in rules]})
 
 
@@ -275,7 +278,10 @@ def why(home: Places, number: int) -> CommandPrinted:
     """Where a rule of a home comes from, and what is checked of it."""
     rule = next((one for one in RuleBook(home).all() if one.number == number), None)
     if rule is None:
-        raise UsageError(f"There is no rule {number}.", "`rules` lists those that stand.")
+        raise UsageError(
+            f"There is no rule {number}.",
+            "`/rules` lists those that stand, in a shell `mindstone rules`.",
+        )
     until = f" It was retired on {rule.retired[:10]}." if rule.retired else ""
     text = (
         f"{rule.words}\nSet on {rule.since[:10]} in {rule.session}, line {rule.line}; "
@@ -365,7 +371,8 @@ def told(rule: StandingRule) -> CommandPrinted:
     """That a rule stands, and what is checked of it, for the person to say whether it is right."""
     text = f"Rule {rule.number} stands: {rule.words}\nIt {_checked(rule)}"
     why = f"To have it checked, name what it is about ({_LIKE})" if rule.check is None else _ELSE
-    text += f"\n{why}: `rules retire {rule.number}`, and say it otherwise."
+    retire = f"rules retire {rule.number}"
+    text += f"\n{why}: `/{retire}` (in a shell `mindstone {retire}`), and say it otherwise."
     return CommandPrinted(command="rules", text=text, data=_data(rule))
 
 
