@@ -74,8 +74,22 @@ def set_key(
         from mindstone_tui.core.library.model_list import check_address  # 138 ms
 
         check_address(value.strip('"').strip("'"))
+    if key == "tui.theme":
+        _check_theme(value.strip('"').strip("'"))
     file = config.store(places(), key, value)
     hint(f"{key} is set in {file}.")
+
+
+def _check_theme(name: str) -> None:
+    """Refuse a theme that the app would not find."""
+    from textual.theme import BUILTIN_THEMES
+
+    from mindstone_tui.tui import themes  # 190 ms, Textual with it
+
+    found = themes.find_named(name, themes.shipped(), places().themes)
+    if name not in found.themes and name not in BUILTIN_THEMES:
+        known = ", ".join(sorted(found.themes))
+        raise errors.UnknownName(themes.why_not(name, found), f"Those there are: {known}.")
 
 
 @config_app.command("explain")

@@ -79,7 +79,8 @@ class MindstoneApp(App[int]):
         wanted = host.settings.theme
         found = self._offer(themes.find_named(wanted, themes.shipped(), host.user_themes))
         usable = wanted in self.available_themes
-        self._theme_refused = "" if usable else themes.refusal(wanted, found)
+        instead = "Using basalt instead; /theme lists all themes."
+        self._theme_refused = "" if usable else f"{themes.why_not(wanted, found)} {instead}"
         self.theme = wanted if usable else "basalt"
         self.stylesheet = themes.ThemedStyles(variables=self.get_css_variables())
         self._sheet_is_fresh = True

@@ -199,11 +199,10 @@ def find_named(name: str, shipped: Path, own: Path | None) -> Listed:
     return listed if name in listed.themes else find(shipped, own)
 
 
-def refusal(name: str, found: Listed) -> str:
-    """Why the theme in the settings is not used, and what to do."""
+def why_not(name: str, found: Listed) -> str:
+    """Why there is no such theme to use."""
     broken = next((one.why for one in found.unusable if one.path.stem == name), "")
-    why = f"The theme {name} cannot be used: {broken}." if broken else f"There is no theme {name}."
-    return f"{why} Using basalt instead; /theme lists all themes."
+    return f"The theme {name} cannot be used: {broken}." if broken else f"There is no theme {name}."
 
 
 class ThemeProblem(ValueError):

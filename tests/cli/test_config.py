@@ -83,3 +83,11 @@ def test_an_address_that_nobody_could_be_asked_at_is_not_stored(
     assert not (home / "config.toml").exists()
     for written in ("http://127.0.0.1:9/v1", '"http://127.0.0.1:9/v1"'):
         assert run(["config", "set", "models.base_url", written]) == 0
+
+
+def test_a_theme_that_nobody_has_is_not_stored(home: Path, capsys: Capture) -> None:
+    assert run(["config", "set", "tui.theme", "nosuch"]) != 0
+    assert "There is no theme nosuch." in capsys.readouterr().err
+    assert not (home / "config.toml").exists()
+    for written in ("moss", '"moss"', "nord"):
+        assert run(["config", "set", "tui.theme", written]) == 0

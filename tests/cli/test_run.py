@@ -128,7 +128,7 @@ def test_the_prompt_can_come_from_stdin(home: Path, monkeypatch: pytest.MonkeyPa
         (["--image", "/nowhere.png", "hi"], 2, "/nowhere.png"),
         (["--session", "agent::", "hi"], 2, ""),
         (["--timeout", "-1", "hi"], 2, ""),
-        (["--model", "scripted/missing.jsonl", "hi"], 1, "missing.jsonl"),
+        (["--model", "scripted/missing.jsonl", "hi"], 2, "missing.jsonl"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -83,7 +83,7 @@ def test_a_question_is_listed_and_answered_from_elsewhere_once(home: Path, tmp_p
         answer_in_full(elsewhere, b"yes")
         assert elsewhere.finish() == 0
         chat.until(b"All is well.")
-        assert b"Allowed by `mindstone waiting` with typed yes" in chat.seen
+        assert b"Allowed by `mindstone waiting` by typing yes" in chat.seen
         assert listed() == []
         late = mindstone_here("waiting", "answer", "1", "no")
         assert (late.returncode, "Nothing waits" in late.stderr) == (2, True)
@@ -515,7 +515,7 @@ async def test_the_reason_for_a_no_is_on_record_and_told_whatever_it_was_about(
     declined = await asyncio.to_thread(mindstone, *no)
     assert declined.returncode in (0, 3), declined.stderr
     log = " ".join(mindstone_here("log").stdout.split())
-    (told,) = re.findall(r"by `mindstone waiting` with typed waiting answer no (\(.*?\))", log)
+    (told,) = re.findall(r"by `mindstone waiting` by typing waiting answer no (\(.*?\))", log)
     assert told == (
         "(“The staging port is 8790.” · not in this house)"
         if kind == "memory"

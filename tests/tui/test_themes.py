@@ -81,7 +81,7 @@ def test_a_theme_by_its_name_is_the_one_that_a_look_at_all_of_them_finds(tmp_pat
         for name in (*everything.themes, "moss", "../basalt", "no such theme", ""):
             found = themes.find_named(name, themes.shipped(), own)
             assert found.themes.get(name) == everything.themes.get(name)
-            assert themes.refusal(name, found) == themes.refusal(name, everything)
+            assert themes.why_not(name, found) == themes.why_not(name, everything)
 
 
 def test_one_colour_is_enough_for_a_theme() -> None:

@@ -37,7 +37,8 @@ def decided(channel: str, how: str, seen: float) -> str:
     where = "" if how.startswith(ANSWERED) else " ".join(surface_of(channel))
     where = "in a shell" if how.startswith("typed mindstone") else where
     with_it = "that answer" if how.startswith(ANSWERED) else one_line(how, 60)
-    key = f"with {with_it}" if how else ""
+    typed = with_it.removeprefix("typed ")
+    key = "" if not how else f"with {with_it}" if typed == with_it else f"by typing {typed}"
     read = f"{seen * 1_000:.0f} ms" if 0 < seen < 0.1 else seconds(seen)
     after = f", {read} after it came into view" if seen else ""
     return " ".join(filter(None, (where, key))) + after

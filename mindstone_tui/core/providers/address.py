@@ -142,7 +142,22 @@ def address_of(
     base_url = base_url or _named_in(environ, provider) or known.address
     check_address(base_url)
     key = _key(provider, base_url, settings, places, environ)
+    if not (key or base_url or known.keyless):
+        _require_known(provider)
     return Address(model=called, provider=provider, base_url=base_url, key=key)
+
+
+def _require_known(provider: str) -> None:
+    """Refuse a provider that nobody has heard of: no key would ever help."""
+    if provider in VARIABLES or knows_provider(provider):
+        return
+    alike = difflib.get_close_matches(provider, VARIABLES, 1, _ALIKE)
+    raise errors.UnknownName(
+        f"There is no provider called {text.one_line(provider, 40)}.",
+        f"{f'Did you mean {alike[0]}/…? ' if alike else ''}`mindstone models` lists those there "
+        f"are; one of your own needs models.base_url or "
+        f"{text.one_line(variables_of(provider)[0], 60)}.",
+    )
 
 
 def check_address(base_url: str) -> None:
@@ -219,13 +234,6 @@ def require_key(address: Address) -> None:
     if address.key or address.base_url or KNOWN.get(address.provider, _UNKNOWN).keyless:
         return
     variable = variables_of(address.provider)[0]
-    if address.provider not in VARIABLES and not knows_provider(address.provider):
-        alike = difflib.get_close_matches(address.provider, VARIABLES, 1, _ALIKE)
-        raise errors.ProviderRefused(
-            f"There is no provider called {text.one_line(address.provider, 40)}.",
-            f"{f'Did you mean {alike[0]}/…? ' if alike else ''}`mindstone models` lists those "
-            f"there are; one of your own needs models.base_url or {text.one_line(variable, 60)}.",
-        )
     raise errors.ProviderRefused(
         f"There is no key for {address.provider}.",
         f"Set {variable}, or store one with `mindstone models key {address.provider}`.",

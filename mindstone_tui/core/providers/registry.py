@@ -33,7 +33,7 @@ from mindstone_tui.core.providers.address import (
 from mindstone_tui.core.providers.catalogue import PriceBook, cost, look_up, per_million, price_of
 from mindstone_tui.core.providers.guide import GUIDE, GuideProvider
 from mindstone_tui.core.providers.local_models import CATALOGUE, free_memory, window_for
-from mindstone_tui.core.providers.scripted import PREFIX, ScriptedProvider
+from mindstone_tui.core.providers.scripted import PREFIX, SCRIPT_REMEDY, ScriptedProvider
 
 if TYPE_CHECKING:
     from mindstone_tui.core.providers.discovery import FoundServer
@@ -75,7 +75,10 @@ def _local(name: str, asking: base.Asking) -> base.Provider:
 def _scripted(name: str, asking: base.Asking) -> base.Provider:
     if name == PREFIX:
         return _local(name, asking)
-    return ScriptedProvider(Path(name.removeprefix(PREFIX)))
+    script = Path(name.removeprefix(PREFIX))
+    if not script.exists():
+        raise UnknownName(f"There is no script {script}.", SCRIPT_REMEDY)
+    return ScriptedProvider(script)
 
 
 def _at_a_server(name: str, asking: base.Asking) -> base.Provider:

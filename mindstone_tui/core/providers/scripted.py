@@ -32,6 +32,7 @@ from mindstone_tui.core.providers import base
 from mindstone_tui.core.providers.stream import usage_of
 
 PREFIX: Final = "scripted/"
+SCRIPT_REMEDY: Final = "Write scripted/FILE with a path that is right from the working folder."
 
 ERRORS: Final[dict[str, Callable[[], errors.ProviderError]]] = {
     "timeout": lambda: errors.ProviderUnreachable(
@@ -100,9 +101,8 @@ def read_script(path: Path) -> Script:
     try:
         raw = disk.read_regular(path, most=disk.LARGEST_BLOB)
     except OSError as error:
-        raise errors.UnknownName(
-            f"The script {path} cannot be read: {error.strerror}.",
-            "Write scripted/FILE with a path that is right from the working folder.",
+        raise errors.ProviderRefused(
+            f"The script {path} cannot be read: {error.strerror}.", SCRIPT_REMEDY
         ) from error
     replies: list[ScriptedReply] = []
     for number, line in enumerate(raw.split(b"\n"), start=1):

@@ -54,6 +54,8 @@ _LONGEST_QUESTION: Final = 300
 _APOSTROPHE: Final = pattern_of(r"['’]s?\b")
 _PRONOUN: Final = pattern_beside(__file__, "pronoun", re.IGNORECASE)
 _CONFIRMS: Final = pattern_beside(__file__, "confirms", re.IGNORECASE)
+_NUMBERED: Final = pattern_of(r"(?<![\w.])v?(\d+(?:\.\d+)*)")
+"""A number, or a version whole: 1.1 is not in 1.0.1."""
 _UNIT: Final = pattern_of(r"\d ?([a-z%]{1,8})\b", re.IGNORECASE)
 _VALUE: Final = pattern_beside(__file__, "value", re.IGNORECASE)
 _BETWEEN: Final = pattern_of(r"\b(\w+) or (\w+)\b")
@@ -329,8 +331,9 @@ def answer(
         return Extract()
     ranked = sorted(_sentences(wanted, said), key=lambda one: -one.worth)
     # Invoice 19 is not a newer invoice 18: what bears another number is another thing.
-    named = {word for word in spoken(question) if word.isdigit()}
-    ranked = [one for one in ranked if named <= set(spoken(one.context))] or ranked
+    named = set(_NUMBERED.findall(question))
+    bears = [one for one in ranked if named <= set(_NUMBERED.findall(one.context))]
+    ranked = bears if bears or any("." in each for each in named) else ranked
     # What a later line replaced answers only who asks for what was so before.
     holding = [one for one in ranked if wanted.before or not one.replaced_by]
     if not holding:

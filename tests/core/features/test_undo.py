@@ -289,7 +289,7 @@ async def test_a_rewind_means_no_turn_that_came_while_it_was_written(tmp_path: P
     assert [each.how for each in stage.entries(Rewound)] == ["typed /rewind turn"]
     for told in ("Changes of turn 1 taken back: ", "Rewound to turn 0; "):
         (line,) = [one for one in why.splitlines() if told in one]
-        assert "with typed /rewind turn" in line
+        assert "by typing /rewind turn" in line
 
 
 async def test_a_rewind_that_cannot_be_touches_no_file(tmp_path: Path) -> None:

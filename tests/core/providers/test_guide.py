@@ -180,6 +180,11 @@ def test_it_never_asks_for_a_tool_it_was_not_given(question: str) -> None:
         ("what is a checkpoint?", "85 %"),
         ("what is undo?", "/undo"),
         ("how do I fork?", "second session"),
+        ("what is /rules?", "/rules add"),
+        ("how do I start a task?", "/task start"),
+        ("how do I import my Claude Code sessions?", "mindstone import"),
+        ("how do I search over all sessions?", "mindstone search"),
+        ("how do I export a session?", "/export"),
     ],
 )
 def test_it_explains_the_product_where_history_says_nothing(question: str, word: str) -> None:
@@ -224,6 +229,8 @@ def test_a_very_long_question_is_looked_up_by_its_beginning() -> None:
         "when is the maintenance window on the harbour machine",
         "what is the budget of the project?",
         "which mode does the poller run in",
+        "what is our task for today?",
+        "what colour is the buoy?",
     ],
 )
 def test_a_word_of_the_product_in_a_question_about_the_project_is_left_to_history(

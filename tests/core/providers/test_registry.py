@@ -124,19 +124,24 @@ def test_a_key_is_required_before_anything_is_sent(places: Places) -> None:
 
 
 def test_a_provider_that_is_misspelt_is_named_as_it_is_spelt(places: Places) -> None:
-    with pytest.raises(ProviderRefused) as error:
-        require_key(address_of("antropic/claude-x", ModelSettings(), places, {}))
+    with pytest.raises(UnknownName) as error:
+        address_of("antropic/claude-x", ModelSettings(), places, {})
     assert "Did you mean anthropic/…?" in error.value.remedy
 
 
 @pytest.mark.parametrize("name", ["nope", "my-proxy"])
 def test_a_provider_that_does_not_exist_is_told_as_that(places: Places, name: str) -> None:
-    with pytest.raises(ProviderRefused) as error:
-        require_key(address_of(f"{name}/x", ModelSettings(), places, {}))
+    with pytest.raises(UnknownName) as error:
+        address_of(f"{name}/x", ModelSettings(), places, {})
     assert error.value.what == f"There is no provider called {name}."
     assert "Did you mean" not in error.value.remedy
     with pytest.raises(ProviderRefused, match="no key for deepinfra"):
         require_key(address_of("deepinfra/x", ModelSettings(), places, {}))
+
+
+def test_a_script_that_is_not_there_is_refused_before_anything_is_asked(places: Places) -> None:
+    with pytest.raises(UnknownName, match=r"There is no script nowhere\.jsonl"):
+        registry.resolve("scripted/nowhere.jsonl", ModelSettings(), places, {})
 
 
 async def test_a_missing_key_ends_the_request_without_litellm(places: Places) -> None:

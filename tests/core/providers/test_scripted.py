@@ -17,7 +17,6 @@ from mindstone_tui.core.errors import (
     ProviderRefused,
     ProviderUnreachable,
     ScriptEnded,
-    UnknownName,
 )
 from mindstone_tui.core.providers.base import Options
 from mindstone_tui.core.providers.scripted import ERRORS, ScriptedProvider, words
@@ -153,7 +152,7 @@ async def test_nothing_may_follow_the_loop(tmp_path: Path) -> None:
 
 
 async def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UnknownName, match=r"nowhere\.jsonl"):
+    with pytest.raises(Broken, match=r"nowhere\.jsonl"):
         await at(ScriptedProvider(tmp_path / "nowhere.jsonl"), 0)
 
 

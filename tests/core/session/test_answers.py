@@ -211,6 +211,16 @@ async def test_what_was_corrected_is_no_answer_to_what_is_so(
     assert corrected in first or first.startswith("I found nothing that surely answers that")
 
 
+async def test_a_version_is_not_another_one_with_the_same_digits(home: Path) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("Version 1.0.1 of the beacon was released on 3 May.")
+        await stage.say("When was version 1.1 of the beacon released?")
+        await stage.say("When was version 1.0.1 of the beacon released?")
+    other, asked = answers(stage)[-2:]
+    assert other.startswith("I found nothing")
+    assert "on 3 May" in asked
+
+
 async def test_of_a_message_that_was_corrected_in_part_only_what_holds_is_quoted(
     home: Path,
 ) -> None:

@@ -276,10 +276,10 @@ async def test_memories_plans_and_trust_are_decided_on_record_as_tools_are(
         f"Memory {proposed.proposal} approved, in the app with a, 2.5 s after it came into view"
     )
     assert f"Decisions in turn 1:\n  {memory}" in told[0]
-    assert f"Folder trusted: {tmp_path}, in the app with typed /trust yes" in told[0]
-    assert "  Plan refused, in the app with typed /plan refuse, " in told[1]
+    assert f"Folder trusted: {tmp_path}, in the app by typing /trust yes" in told[0]
+    assert "  Plan refused, in the app by typing /plan refuse, " in told[1]
     assert "after it came into view (too short)" in told[1]
-    assert "  Plan approved · 2 steps, in the app with typed /plan approve, " in told[2]
+    assert "  Plan approved · 2 steps, in the app by typing /plan approve, " in told[2]
     assert stage.entries(PlanChanged)[1].seen > 0
 
 

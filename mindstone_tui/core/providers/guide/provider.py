@@ -437,7 +437,8 @@ def courtesy(text: str) -> str | None:
 
 def explanation(text: str, terms: Sequence[Term]) -> str | None:
     """What to say when the question is about the product; None when it is about anything else."""
-    if not _means("explain").match(text) or _means("past").search(text):
+    uses = (found := _means("defines").match(text)) is not None and found["use"]
+    if not _means("explain").match(text) or (not uses and _means("past").search(text)):
         return None
     if _means("screen").search(text):
         return on_the_screen(terms)
