@@ -227,6 +227,9 @@ def changed_since(text: str, now: Checkpoint) -> list[str]:
 
 
 def _saved(checkpoint: Checkpoint) -> str:
+    if checkpoint.version and not checkpoint.saved_at:
+        version = f"Checkpoint {checkpoint.version} of {checkpoint.session}"
+        return f"{version} cannot be gone on with, and nothing was saved since."
     if not checkpoint.saved_at:
         return f"Not saved yet, {checkpoint.session}."
     return (
