@@ -107,6 +107,7 @@ class WorkDone:
                 each,
                 error=self._marked(each.error),
                 steps=tuple(map(self._marked, each.steps)),
+                worked=each.worked and self._marked(each.worked),
                 folder=self._folder(each.error.session, each.error.seq),
             )
             for each in self._ask(ask)[:count]

@@ -100,6 +100,14 @@ def test_what_was_done_after_a_rewind_ended_no_error_before_it(home: Path, work:
     assert ([step.about for step in remedy.steps], remedy.worked) == (["kill 3000"], None)
 
 
+def test_of_another_program_s_remedy_every_step_says_so(home: Path, work: WorkDone) -> None:
+    steps = (shell("npm start", PORT_TAKEN), shell("kill 3000"), shell("npm start", "listening"))
+    worked(home, "theirs", "start it", *steps, channel=IMPORTED)
+    (remedy,) = work.fixes(PORT_TAKEN, 5)
+    assert remedy.worked is not None
+    assert all(act.imported for act in (remedy.error, *remedy.steps, remedy.worked))
+
+
 def test_an_error_that_bears_no_name_is_known_by_its_words(home: Path, work: WorkDone) -> None:
     again = (shell("make ferret", NO_RULE), shell("touch wishes"), shell("make ferret", NO_RULE))
     worked(home, "lost", "make it", *again)
