@@ -121,6 +121,7 @@ def test_what_is_about_something_else_or_only_thought_of_stands_beside_it(
         ("We decided to print on recycled paper.", "We no longer print on recycled paper."),
         ("We sell the blue lamp.", "We don't sell the blue lamp any more."),
         ("We decided to parse with ANTLR.", "No, we decided to parse with Lark, not ANTLR."),
+        ("Always answer in German.", "Answer in English from now on."),
         ("We'll build it with Podman.", "No, we'll build it with Buildah, not Podman."),
     ],
 )
