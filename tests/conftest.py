@@ -9,6 +9,7 @@ import re
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ hypothesis.settings.load_profile("house")
 # The suite starts some two hundred programs; without bytecode each would compile this one anew.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ["TZ"] = "UTC"  # people read local time
+time.tzset()
 os.environ.pop("PYTHONUNBUFFERED", None)  # it hides what a program leaves unwritten in a pipe
 # What `nohup` or a shell's `&` ignores, every program that the suite starts would ignore, too.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

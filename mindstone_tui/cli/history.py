@@ -108,7 +108,7 @@ def _list(shown: Sequence[profile.ListedSession], *, long: bool) -> None:
     rows = [
         (
             summary.session,
-            _local(summary.used),
+            numbers.local(summary.used),
             str(summary.turns) + (f" ({summary.rewound} rewound)" if summary.rewound else ""),
             numbers.size(summary.size),
             ("↳ " if summary.started_by else "") + one_line(summary.title or summary.text, 200)
@@ -308,9 +308,8 @@ def _print(item: transcript.Item, standings: Standings, json: bool) -> int:
     )
     match item.entry:
         case UserMessage(text=text) | AssistantMessage(text=text) | AssistantPartial(text=text):
-            output.say(
-                f"{heading}  {_local(item.ts)}", "bold cyan" if item.role == "user" else "bold"
-            )
+            colour = "bold cyan" if item.role == "user" else "bold"
+            output.say(f"{heading}  {numbers.local(item.ts)}", colour)
             calls = item.entry.calls if isinstance(item.entry, AssistantMessage) else ()
             wanted = [f"→ {call.name} {call.arguments}" for call in calls]
             if isinstance(item.entry, UserMessage) and item.entry.note:
@@ -353,15 +352,6 @@ def _anchor(text: str) -> transcript.HeadAnchor | None:
             "Use SEQ:HASH, as in the head that `verify --json` prints.",
         )
     return transcript.HeadAnchor(int(seq), digest)
-
-
-def _local(stamp: str) -> str:
-    """A timestamp in the reader's own time zone."""
-    try:
-        moment = datetime.fromisoformat(stamp)
-    except ValueError:
-        return stamp
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def files(

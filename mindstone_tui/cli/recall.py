@@ -15,6 +15,7 @@ from mindstone_tui.core import entries, errors, paths
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.library import find, profile, projects, vectors
 from mindstone_tui.core.library.search import SessionAnswer, SessionHit, search_everywhere
+from mindstone_tui.core.numbers import local
 from mindstone_tui.core.text import one_line, plural
 
 
@@ -146,7 +147,7 @@ def _print_hits(hits: Sequence[find.RecalledHit], *, explain: bool) -> None:
         said = "".join(f"{hit.session} #{entry.seq}  turn {hit.turn}" for entry in hit.entries)
         mark = marks(hit)
         score = f"{hit.score:5.2f}  " if explain else ""
-        say(f"{score}{said or hit.file}  {hit.ts[:16]}  {hit.speaker or hit.role}{mark}", "bold")
+        say(f"{score}{said or hit.file}  {local(hit.ts)}  {hit.speaker or hit.role}{mark}", "bold")
         say_words(find.readable(hit), "       ")
         if explain:
             parts = "  ".join(f"{name} {value:+.2f}" for name, value in hit.parts.items() if value)
@@ -189,10 +190,8 @@ def _print_found(found: SessionAnswer, phrase: str, *, filtered: bool) -> None:
     elif not any(hit.says for hit in found.hits):
         say(f"No exact match for “{one_line(phrase, 80)}”. Closest in meaning:")
     for hit in found.hits:
-        say(
-            f"{hit.session}  turn {hit.turn}  #{hit.seq}  {hit.ts[:10]}  {hit.speaker}{marks(hit)}",
-            "bold",
-        )
+        who = f"{local(hit.ts)[:10]}  {hit.speaker}{marks(hit)}"
+        say(f"{hit.session}  turn {hit.turn}  #{hit.seq}  {who}", "bold")
         if whose := _whose(hit):
             say(f"    {whose}", "dim")
         say_words(hit.excerpt, "    ")

@@ -125,7 +125,7 @@ def cost(
     if json:
         say_json(found)
         return
-    rows = [(str(row.turn or row.ts[:10]), *_cells(row)) for row in found.turns]
+    rows = [(str(row.turn or numbers.local(row.ts)[:10]), *_cells(row)) for row in found.turns]
     heads = ("TURN", "REQUESTS", "PROMPT", "CACHED", "ANSWERS", "COST", "WHY")
     table(heads, [*rows, ("all", *_cells(found.total))], right=range(6), styles={6: "dim"})
     if found.days_only:

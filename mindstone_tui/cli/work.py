@@ -12,6 +12,7 @@ from mindstone_tui.core.config import load
 from mindstone_tui.core.entries.store import NOBODY_KNOWS
 from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.library.work import OFTEN, Act, Remedy, Subject, WorkDone
+from mindstone_tui.core.numbers import local
 from mindstone_tui.core.text import one_line, plural
 
 Count = Annotated[
@@ -118,7 +119,8 @@ def _print_subject(each: Subject) -> None:
     what = "worked on it" if each.touched else "spoke of it" if spoke else close
     said = "" if each.said is None else recall.marks(each.said)
     mark = _marks(each, known=said) + said
-    say(f"{each.session}  turn {each.turn}  {each.ts[:10]}  {what}{mark}{_in(each.folder)}", "bold")
+    place = f"{each.session}  turn {each.turn}  {local(each.ts)[:10]}"
+    say(f"{place}  {what}{mark}{_in(each.folder)}", "bold")
     if each.said is not None:
         say_words(each.said.excerpt, "    ")
     if each.files:
@@ -133,7 +135,7 @@ def _listed(files: Sequence[str]) -> str:
 
 
 def _place(act: Act) -> str:
-    return f"{act.session}  turn {act.turn}  #{act.seq}  {act.ts[:10]}{_marks(act)}"
+    return f"{act.session}  turn {act.turn}  #{act.seq}  {local(act.ts)[:10]}{_marks(act)}"
 
 
 def _marks(act: Act | Subject, known: str = "") -> str:

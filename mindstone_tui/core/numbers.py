@@ -59,10 +59,21 @@ def seconds(elapsed: float) -> str:
     return f"{hours} h {minutes:02} min"
 
 
+def local(ts: str) -> str:
+    """An ISO timestamp in the reader's own time zone, `2026-01-03 14:05`; the text if it is none.
+
+    One without a time is only a day, and stays it.
+    """
+    try:
+        return f"{datetime.fromisoformat(ts).astimezone():%Y-%m-%d %H:%M}" if ts[10:] else ts
+    except (ValueError, OverflowError):
+        return ts[:16]
+
+
 def day(ts: str) -> str:
     """The day of an ISO timestamp, `3 Jan 2026`; the text itself when it is none."""
     try:
-        moment = datetime.fromisoformat(ts)
+        moment = datetime.fromisoformat(local(ts))
     except ValueError:
         return ts[:10]
     return f"{moment.day} {moment:%b %Y}"
@@ -71,7 +82,7 @@ def day(ts: str) -> str:
 def days(*stamps: str) -> str:
     """From the first to the last of ISO timestamps, `3–9 February`; years where they differ."""
     try:
-        ends = [datetime.fromisoformat(ts) for ts in (*stamps[:1], *stamps[-1:])]
+        ends = [datetime.fromisoformat(local(ts)) for ts in (*stamps[:1], *stamps[-1:])]
     except ValueError:
         return ""
     form = "%B" if len({moment.year for moment in ends}) < 2 else "%B %Y"

@@ -16,7 +16,7 @@ import msgspec
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.derived import MemoryDecided, OfferAnswered
-from mindstone_tui.core.entries.standings import UNDONE_SINCE, Standings
+from mindstone_tui.core.entries.standings import UNDONE, Standings
 from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.events import from_entry, narrate
 from mindstone_tui.core.text import as_written, unfenced
@@ -46,8 +46,9 @@ class ExchangeEvents:
 
     @property
     def since(self) -> str:
-        """What became of the files that it changed."""
-        return next((UNDONE_SINCE[note] for note in self.notes if note in UNDONE_SINCE), "")
+        """What became of the files that it changed, instead of how to take it back."""
+        rest = (note.removeprefix(UNDONE)[:-1] for note in self.notes if note.startswith(UNDONE))
+        return next((f"taken back since{left}" for left in rest), "")
 
     def add(self, event: ev.AnyEvent) -> None:
         """Take one more event; a recorded whole replaces its streamed pieces."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def session(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> s
     del home
     path = tmp_path / "talk.jsonl"
     rows = [
-        {"id": str(at), "role": role, "content": text, "ts": f"2026-01-0{at}T09:00:00Z"}
+        {"id": str(at), "role": role, "content": text, "ts": f"2026-01-0{at}T12:00:00Z"}
         for at, (role, text) in enumerate(TALK, start=1)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -47,6 +48,26 @@ def answers(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 def texts(hits: list[dict[str, Any]]) -> list[str]:
     return [hit["text"] for hit in hits]
+
+
+def test_whatever_a_person_reads_tells_the_time_where_they_are(
+    session: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "FAR-14")
+    time.tzset()
+    for argv in (
+        ["log", "-s", session],
+        ["recall", "manager", "-s", session],
+        ["search", "manager"],
+    ):
+        assert run(argv) == 0
+        told = capsys.readouterr().out
+        assert "2026-01-04 02:00" in told or argv[0] == "search"
+        assert "2026-01-04" in told
+        assert run([*argv, "--json"]) == 0
+        assert '"2026-01-03T12:00:00' in capsys.readouterr().out
+    monkeypatch.undo()
+    time.tzset()
 
 
 def test_a_correction_is_shown_above_what_it_corrects_and_both_are_marked(

@@ -269,7 +269,7 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
             return []
         finish(root, each.changes, self.store, self._limits.file_bytes)
         written = any(entry.token == act.token for entry in self._recent(FilesRestored))
-        lines = [] if written else [self.record(_restored(act, each))]
+        lines = [] if written else [self.record(self._restored(act, each))]
         self._act.unlink(missing_ok=True)
         return lines
 
@@ -386,10 +386,24 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
         disk.replace_file(self._act, msgspec.msgpack.encode(act))
         problems = apply(Path(root), each.changes, self.store)
         act = msgspec.structs.replace(act, left=(*left, *map(text.exact, problems)))
-        line = self.record(_restored(act, each))
+        line = self.record(self._restored(act, each))
         self._act.unlink(missing_ok=True)
         clear_removed(self._folder)
         return PutBack(line, each.changes, act.left)
+
+    def _restored(self, act: _Restoring, each: ChangeSet) -> FilesRestored:
+        changed = {"total": len(each.changes), "changes": named(each.changes)}
+        entry = alike(FilesRestored, act, root=each.root, **changed)
+        if not act.left or len(act.turns) < 2:
+            return entry
+        did: dict[int, set[str]] = {}
+        for step in self.steps().steps:
+            if step.restored is None and step.root == each.root and step.turn in act.turns:
+                did.setdefault(step.turn, set()).update(text.exact(one.path) for one in step.told)
+        left = entry.left_paths
+        of = {turn: tuple(p for p in left if p in paths) for turn, paths in did.items()}
+        of = {turn: kept for turn, kept in of.items() if did[turn].difference(kept)}
+        return msgspec.structs.replace(entry, left_of=of)
 
     # Room in the store
 
@@ -476,11 +490,6 @@ def may_change_files(tool: Tool, approval: Approval) -> bool:
 
 def _changes_files(lines: Iterable[Line]) -> bool:
     return any(isinstance(line.entry, FilesChanged) for line in lines)
-
-
-def _restored(act: _Restoring, each: ChangeSet) -> FilesRestored:
-    changed = {"total": len(each.changes), "changes": named(each.changes)}
-    return alike(FilesRestored, act, root=each.root, **changed)
 
 
 def _stored_tree(tree: TreeState) -> tuple[_Nodes, _Stamps]:

@@ -86,7 +86,7 @@ def passages_of(
         parts = judged.corrected_by(one.seq)
         told = replaced_in_words(judged.replaced_by(one.seq), parts, sign="line ")
         by = judged.undone.of_place(one.seq, one.turn)
-        told += undone_in_words(by, judged.undone.left_by(by), sign="line ")
+        told += undone_in_words(by, judged.undone.left_in(one.turn), sign="line ")
         return [*judged.taken_back(one.seq), *told]
 
     return tuple(

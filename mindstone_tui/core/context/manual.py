@@ -383,7 +383,7 @@ def why(view: LiveWindow, seq: int) -> Reason:
 
 _KEPT_BY: Final = {
     exchanges.PINNED: "because it is pinned",
-    exchanges.RECENT: "because it is recent",
+    exchanges.RECENT: "because it is among the newest messages",
     exchanges.TASK: "because it states the task",
     exchanges.CORRECTS: "because it corrects what is shown",
     exchanges.CURRENT: "because it is the newest exchange",

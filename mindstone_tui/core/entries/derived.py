@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from mindstone_tui.core.entries.base import ByHand, Entry, Part, Place, Span, TextEntry
-from mindstone_tui.core.entries.store import ChangesTakenBack
+from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.text import one_line
@@ -56,11 +56,11 @@ def undone_in_words(by: int | None, left: Collection[str] = (), *, sign: str = "
 _UNDONE: Final = pattern_of(r" \(changes to files taken back by line \d.*\)\Z")
 
 
-def with_undone(words: str, seq: int, act: ChangesTakenBack) -> str:
+def with_undone(words: str, turn: int, seq: int, act: FilesRestored) -> str:
     """A request with what a line did to its turn's changes to files, as long as that holds."""
-    if not act.whole_turns:
+    if not act.whole(turn):
         return words
-    by, left = act.then(seq, 0, ())
+    by, left = act.then(seq, turn, 0, ())
     marks = (f" ({mark})" for mark in undone_in_words(by, left, sign="line "))
     return "".join([_UNDONE.sub("", words), *marks])
 

@@ -40,7 +40,7 @@ from mindstone_tui.core.entries.line import Line
 from mindstone_tui.core.entries.provenance import Provenance, is_imported
 from mindstone_tui.core.entries.store import FilesRestored, Imported
 from mindstone_tui.core.entries.window import Restored, Rewound
-from mindstone_tui.core.text import plural
+from mindstone_tui.core.text import one_line, plural
 
 What = Literal[
     "rewound", "superseded", "corrected", "undone", "done", "interrupted", "unsent", "queued",
@@ -74,17 +74,10 @@ CHANGES: Final = frozenset([
 """Kinds of lines that may change the standing of others."""
 REWOUND: Final = "This turn was rewound: the conversation went on without it."
 """What is said beside a turn that was taken back, wherever turns are shown."""
-UNDONE: Final = "What this turn did to files was taken back."
-"""The same beside one whose words hold,"""
-PARTLY_UNDONE: Final = "Some of what this turn did to files was taken back."
-"""and where somebody had changed a file since, which was left as it was."""
-UNDONE_SINCE: Final = {UNDONE: "taken back since", PARTLY_UNDONE: "taken back since, in part"}
-"""The same beside the files that it changed, instead of how to take it back."""
-AGAIN: Final = {
-    REWOUND: "This turn counts again.",
-    UNDONE: "What this turn did to files was done again.",
-    PARTLY_UNDONE: "What this turn did to files was done again.",
-}
+UNDONE: Final = "What this turn did to files was taken back"
+"""The same beside one whose words hold, before the files that were left as they were."""
+COUNTS_AGAIN: Final = "This turn counts again."
+DONE_AGAIN: Final = "What this turn did to files was done again."
 """What is said instead once that is so no longer."""
 REPLACED: Final = ("superseded", "corrected")
 """How a line stands whose words, or some of them, another line replaced."""
@@ -218,7 +211,7 @@ class Undone:
         match line.entry:
             case FilesRestored(turns=turns) as act:
                 for turn in turns:
-                    self._turns[turn] = act.then(line.seq, *self._turns.get(turn, (0, ())))
+                    self._turns[turn] = act.then(line.seq, turn, *self._turns.get(turn, (0, ())))
 
     def of(self, line: Line) -> int | None:
         """The line that took back what was done where this one tells of it; None while it holds."""
@@ -241,11 +234,11 @@ class Undone:
     def of_file(self, seq: int, turn: int, path: str) -> int | None:
         """The same for a file, which may have been left as it was."""
         by = self.of_place(seq, turn)
-        return None if any(f"/{path}".endswith(f"/{one}") for one in self.left_by(by)) else by
+        return None if any(f"/{path}".endswith(f"/{one}") for one in self.left_in(turn)) else by
 
-    def left_by(self, by: int | None) -> tuple[str, ...]:
-        """The files that a line which took back others left as they were."""
-        return dict(self._turns.values()).get(by or 0, ())
+    def left_in(self, turn: int) -> tuple[str, ...]:
+        """The files of a turn that were left as they were when others were taken back."""
+        return self._turns.get(turn, (0, ()))[1]
 
 
 def not_rewound(lines: Iterable[Line]) -> list[Line]:
@@ -348,7 +341,8 @@ class Standings:
     def notes(self, turn: int) -> tuple[str, ...]:
         """What is said beside a whole turn."""
         by = self.undone.of_turn(turn)
-        undone = PARTLY_UNDONE if self.undone.left_by(by) else UNDONE
+        left = ", ".join(self.undone.left_in(turn))
+        undone = f"{UNDONE}, all but {one_line(left, 200)}." if left else f"{UNDONE}."
         return (REWOUND,) * self.took_back(turn) + (undone,) * (by is not None)
 
     def taken_back(self, seq: int) -> tuple[str, ...]:
@@ -413,7 +407,7 @@ class Standings:
         if isinstance(line.entry, TaskStarted | TaskDone) and (over := self.task_over(line.seq)):
             found.append(over)
         if undone := self.undone.of(line):
-            found.append(Standing("undone", undone, part=self.undone.left_by(undone)))
+            found.append(Standing("undone", undone, part=self.undone.left_in(line.turn)))
         match line.entry:
             case AssistantPartial() | TurnEnded(ending="interrupted"):
                 found.append(Standing("interrupted"))

@@ -57,26 +57,37 @@ class ChangesTakenBack(ByHand, kw_only=True):
         """The same without it."""
         return tuple(one.partition(": ")[0] for one in self.left)
 
-    @property
-    def whole_turns(self) -> bool:
-        """Whether turns stand otherwise by it: any file was put back, or all are as they were."""
-        return not self.left or (self.direction == "undo" and self.total > 0)
-
-    def then(self, seq: int, by: int, left: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-        """Once line `seq` says this: what took back what one of its turns did, 0 for nothing, and
-        the files that this left alone, or that were done again since."""
-        if self.whole_turns:
-            return (seq, self.left_paths) if self.direction == "undo" else (0, ())
-        return by, tuple(dict.fromkeys((*left, *(one.path for one in self.changes))))
-
 
 class FilesRestored(TextEntry, ChangesTakenBack, kw_only=True):
     """A person took back what turns had done to files, or did it again."""
+
+    left_of: dict[int, tuple[str, ...]] = {}
+    """Of several turns, what each had changed of the paths that stayed; not there is a turn of
+    which all did. In older lines, everything is of each."""
 
     root: str
     manifest: str
     token: str
     """Names this one act, so that a crash does not record it twice."""
+
+    def left_in(self, turn: int) -> tuple[str, ...]:
+        """The paths that stayed as a turn had left them."""
+        return self.left_of.get(turn, self.left_paths) if self.left_of else self.left_paths
+
+    def whole(self, turn: int) -> bool:
+        """Whether a turn stands otherwise by it: a file was put back, or all are as they were."""
+        any_back = self.direction == "undo" and self.total > 0
+        return turn in (self.left_of or self.turns) and (any_back or not self.left_in(turn))
+
+    def then(
+        self, seq: int, turn: int, by: int, left: tuple[str, ...]
+    ) -> tuple[int, tuple[str, ...]]:
+        """Once line `seq` says this: what took back what one of its turns did, 0 for nothing, and
+        the files that this left alone, or that were done again since."""
+        if self.whole(turn):
+            return (seq, self.left_in(turn)) if self.direction == "undo" else (0, ())
+        again = () if self.left_of and turn not in self.left_of else self.changes
+        return by, tuple(dict.fromkeys((*left, *(one.path for one in again))))
 
 
 class FilesLetGo(Entry):

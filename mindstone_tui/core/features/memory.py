@@ -24,7 +24,7 @@ from mindstone_tui.core.entries import Line, conversation, derived, provenance
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate_entry import surface_of
-from mindstone_tui.core.features.rules import RulesFeature, told
+from mindstone_tui.core.features.rules import RulesFeature
 from mindstone_tui.core.language.intent import is_for_a_task
 from mindstone_tui.core.language.replacement import could_replace
 from mindstone_tui.core.library.open_questions import check_mark, check_was_there, mark_in, mark_of
@@ -220,8 +220,7 @@ class MemoryFeature(Feature):
         offer = self.offers.answer(offered, keep=keep, why=why)
         if keep and _is_session_rule(offer):
             words = " ".join(offer.text.split())
-            rule = self.session.features.get(RulesFeature).set_rule(words, "session", offer.source)
-            yield told(rule)
+            yield self.session.features.get(RulesFeature).settle(words, "session", offer.source)
             return
         until = "until this task is done" if is_for_a_task(offer.text) else "of this session"
         said = f"Kept, in every prompt {until}" if keep else "Not kept"

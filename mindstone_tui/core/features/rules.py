@@ -16,6 +16,7 @@ from mindstone_tui.core.diagnostics import note
 from mindstone_tui.core.entries import Line, ToolCall, actions, conversation, derived, window
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
 from mindstone_tui.core.events import AnyEvent, CommandPrinted
+from mindstone_tui.core.language.replacement import replaces
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
@@ -122,6 +123,26 @@ class RulesFeature(Feature):
 
         return self.book.add(written)
 
+    def settle(self, words: str, scope: Scope, source: int = -1) -> CommandPrinted:
+        """Set a rule instead of those set for the same that it replaces: instructions, since
+        what is checked stands until a person retires it."""
+        before = self.standing_rules
+        rule = self.set_rule(words, scope, source)
+        over = [
+            self._retire(one.number)
+            for one in before
+            if one.check is None and (one.scope, one.folder) == (scope, rule.folder)
+            if replaces(words, one.words)
+        ]
+        said = told(rule)
+        text = "\n".join([said.text, *map(_over, over)])
+        return msgspec.structs.replace(said, text=text)
+
+    def _retire(self, number: int) -> StandingRule:
+        rule = self.book.retire(number, timestamp(utc_now()), str(self.session.key))
+        self.record(derived.RuleRetired(number=rule.number, **self.context.by_hand()))
+        return rule
+
     def record(self, entry: derived.RuleSet | derived.RuleRetired) -> Line:
         """Write down what a person said about a rule."""
         return self.context.window.record(entry, self.context.transcript.last_turn)
@@ -168,12 +189,10 @@ class RulesFeature(Feature):
                 words, scope = _scope_in(rest)
                 if not words:
                     raise WrongUse("/rules add needs the rule.")
-                yield told(self.set_rule(words, scope))
+                yield self.settle(words, scope)
             case "retire":
-                rule = self.book.retire(_number(rest), timestamp(utc_now()), str(self.session.key))
-                self.record(derived.RuleRetired(number=rule.number, **self.context.by_hand()))
-                text = f"Rule {rule.number} stands no longer: {rule.words}"
-                yield CommandPrinted(text=text, data=_data(rule))
+                rule = self._retire(_number(rest))
+                yield CommandPrinted(text=_over(rule), data=_data(rule))
             case "why":
                 yield why(self.session.home, _number(rest))
             case "adopt":
@@ -374,6 +393,10 @@ def told(rule: StandingRule) -> CommandPrinted:
     retire = f"rules retire {rule.number}"
     text += f"\n{why}: `/{retire}` (in a shell `mindstone {retire}`), and say it otherwise."
     return CommandPrinted(command="rules", text=text, data=_data(rule))
+
+
+def _over(rule: StandingRule) -> str:
+    return f"Rule {rule.number} stands no longer: {rule.words}"
 
 
 def _checked(rule: StandingRule) -> str:

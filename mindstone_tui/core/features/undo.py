@@ -100,7 +100,7 @@ class UndoFeature(Feature):
         text = await asyncio.to_thread(_diff, store, sets)
         with self.context.transcript.history() as history:
             known = standings_of(history).undone
-        left = known.left_by(by := known.of_turn(turn))
+        by, left = known.of_turn(turn), known.left_in(turn)
         all_but = f", all but {', '.join(left)}" if left else ""
         undone = "" if by is None else f" (taken back since{all_but})"
         heading = f"Turn {turn}{undone}: {summary([c for each in sets for c in each.changes])}."

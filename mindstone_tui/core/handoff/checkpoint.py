@@ -332,7 +332,9 @@ class _Work:
             case conversation.AssistantPartial(text=text) if text.strip():
                 self._state = _cut_off(state, text, line)
             case FilesRestored(turns=turns) as act if state.goal_turn in turns:
-                self._state = replace(state, goal=derived.with_undone(state.goal, line.seq, act))
+                self._state = replace(
+                    state, goal=derived.with_undone(state.goal, state.goal_turn, line.seq, act)
+                )
             case derived.SummaryDerived():
                 self._state = replace(state, summary=line.seq)
 
@@ -407,7 +409,7 @@ class _Work:
             act = line.entry if line.seq > self._since else None
             for at, one in enumerate(commands):
                 if isinstance(act, FilesRestored) and one.turn in act.turns:
-                    by, left = act.then(line.seq, one.undone, one.left_alone)
+                    by, left = act.then(line.seq, one.turn, one.undone, one.left_alone)
                     commands[at] = replace(one, undone=by, left_alone=left)
         failed = tuple(errors.values())[-ERRORS:]
         self._state = replace(state, commands=tuple(commands[-COMMANDS:]), errors=failed)

@@ -154,8 +154,8 @@ def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> Ta
         newest = _newest(lines)
         state = checkpoints.advance(checkpoints.fresh(str(places.key)), not_rewound(lines))
         version = newest.version if newest else _version_on_disk(places)
-        state = msgspec.structs.replace(state, version=version)
         problem = error.what if places.checkpoint.exists() else ""
+        state = msgspec.structs.replace(state, version=version, trigger=problem)
         return TaskState(checkpoint=state, newest=newest, problem=problem)
 
 

@@ -115,9 +115,9 @@ def put_back(history: transcript.History, after: int, text: str = "") -> list[st
     for line in history.newest(("files_restored",), history.head.seq + 1):
         if isinstance(entry := line.entry, FilesRestored):
             did = "taken back" if entry.direction == "undo" else "done again"
-            did += f", all but {', '.join(entry.left_paths)}" if entry.left else ""
             for turn in entry.turns:
-                told.setdefault(turn, (line.seq, did))
+                left = ", ".join(entry.left_in(turn))
+                told.setdefault(turn, (line.seq, f"{did}, all but {left}" if left else did))
     return [
         f"What turn {turn} did to files was {did}, by line {by}."
         for turn, (by, did) in sorted(told.items())

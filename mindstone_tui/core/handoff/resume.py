@@ -228,7 +228,8 @@ def changed_since(text: str, now: Checkpoint) -> list[str]:
 
 def _saved(checkpoint: Checkpoint) -> str:
     if not checkpoint.saved_at:
-        return f"Not saved yet, {checkpoint.session}."
+        since = f"since, {checkpoint.session}. {checkpoint.trigger}"
+        return f"Not saved {since if checkpoint.trigger else f'yet, {checkpoint.session}.'}"
     return (
         f"Checkpoint {checkpoint.version} of {checkpoint.session}, window {checkpoint.window}, "
         f"{checkpoint.saved_at} ({checkpoint.trigger})."

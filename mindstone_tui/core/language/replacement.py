@@ -295,7 +295,7 @@ def _framed(sentence: str, value: Collection[str] = ()) -> frozenset[str]:
 
     The value is the last one: who says the second day or version speaks of it, as with room 12.
     """
-    words = (clause.singular(found[0]) for found in _WORD.finditer(sentence))
+    words = (clause.singular(word) for word in _WORD.findall(sentence) if word != "always")
     told = frozenset(word for word in words if word not in stopwords())
     values = {*value} or {word for word in told if _is_value(word)}
     return told - values - english("frame verbs")

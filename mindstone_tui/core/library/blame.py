@@ -40,6 +40,7 @@ from mindstone_tui.core.entries import (
 from mindstone_tui.core.library import lineage
 from mindstone_tui.core.library.profile import OWN, current_profile
 from mindstone_tui.core.library.projects import ProjectSessions
+from mindstone_tui.core.numbers import local
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import reader
@@ -204,7 +205,7 @@ class KeptFiles:
             return line.origin
         asked = self._of(line.session, line.turn)
         short = one_line(line.session.removeprefix("agent:default:"), 24)
-        when = ", ".join([asked.ts[:10], *asked.standing])
+        when = ", ".join([local(asked.ts)[:10], *asked.standing])
         return one_line(f"{short}, turn {line.turn}, {when}: {asked.words}", longest)
 
     def _of(self, session: str, turn: int) -> _Asked:

@@ -178,6 +178,8 @@ class CostFold(msgspec.Struct, eq=False):
                 case base.Gave(ts=ts, text=text):
                     began, at = ts or began, ""
                     self._results += _large(turn, record.name or names.get(record.call, "?"), text)
+                case base.Aside(taken_back=name) if name in turn_of:
+                    turn = turn_of[name]
                 case base.Aside(what="compact summary"):
                     self._change(_SUMMED_UP)
                 case base.Used(model=model):

@@ -179,7 +179,10 @@ def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
         corrected = {} if by else standings.corrected_by(hit.passage.seq)
         stands: dict[str, Any] = {"superseded_by": by, "corrected": corrected}
         undone = standings.undone.of_place(hit.passage.seq, hit.passage.turn)
-        stands |= {"undone_by": undone, "left_alone": standings.undone.left_by(undone)}
+        stands |= {
+            "undone_by": undone,
+            "left_alone": standings.undone.left_in(hit.passage.turn) if undone else (),
+        }
         if hit.passage.kind in ("task_started", "task_done"):
             stands |= _end_of(standings, hit.passage.seq)
         hits.append(msgspec.structs.replace(hit, **stands, inherited=True))

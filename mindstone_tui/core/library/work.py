@@ -107,6 +107,7 @@ class WorkDone:
                 each,
                 error=self._marked(each.error),
                 steps=tuple(map(self._marked, each.steps)),
+                worked=each.worked and self._marked(each.worked),
                 folder=self._folder(each.error.session, each.error.seq),
             )
             for each in self._ask(ask)[:count]
@@ -221,6 +222,8 @@ def remedies(done: acts.Done, met: Sequence[Act]) -> Iterator[Remedy]:
         if error.session in seen or done.comes_back(error):
             continue
         later = done.after(error, _FOLLOWED)
+        if error.rewound:  # what came afterwards did not go on from it
+            later = [act for act in later if act.seq < error.rewound]
         again = [at for at, act in enumerate(later) if act.about == error.about and act.ok]
         until = again[0] if again else len(later)
         steps = [act for act in later[:until] if act.kind in ("command", "change") and act.ok]

@@ -70,9 +70,7 @@ _SOME_AGAIN: Final = (
     " (select value from json_each(left_alone) union all select value from json_each(:paths)))"
 )
 """What taking whole turns back does, or doing them again; and doing some of their files again."""
-_OF_TURNS: Final = (
-    "where owner = :owner and seq < :line and turn in (select value from json_each(:turns))"
-)
+_OF_TURN: Final = "where owner = :owner and seq < :line and turn = :turn"
 _TELLS: Final = f" and kind in {tuple(sorted(standings.DID))}"
 """Of these, what tells of changes to files."""
 _LEFT_ALONE: Final = (
@@ -256,6 +254,19 @@ class Tables:
         )
         return [row for (row,) in found]
 
+    def _undo(self, table: str, seq: int, turn: int, act: FilesRestored) -> None:
+        """What taking changes to files back, or doing them again, does to those of a turn."""
+        whole = act.whole(turn)
+        by, paths = act.then(seq, turn, 0, ())
+        named: dict[str, int | str] = {"by": by, "line": seq, "turn": turn, "owner": self.owner}
+        named["paths"] = json.dumps(paths)
+        tells = _TELLS if table == "passages" else ""
+        change = f"update {table} set {_UNDONE if whole else _SOME_AGAIN} {_OF_TURN}{tells}"
+        self._database.execute(change, named)
+        if table == "acts":
+            stands = f"update acts set undone = 0 {_OF_TURN} and {_LEFT_ALONE}"
+            self._database.execute(stands, named)
+
     def _rewind(self, line: Line) -> None:
         """What a line does to the standing of passages before it; once more changes nothing.
 
@@ -269,21 +280,8 @@ class Tables:
         for table in ("passages", "acts"):
             match line.entry:
                 case FilesRestored(turns=turns) as act:
-                    whole, again = act.whole_turns, [one.path for one in act.changes]
-                    named = {
-                        "by": line.seq if act.direction == "undo" else 0,
-                        "line": line.seq,
-                        "turns": json.dumps(turns),
-                        "owner": self.owner,
-                        "paths": json.dumps(act.left_paths if whole else again),
-                    }
-                    change = _UNDONE if whole else _SOME_AGAIN
-                    tells = _TELLS if table == "passages" else ""
-                    changed = f"update {table} set {change} {_OF_TURNS}{tells}"
-                    self._database.execute(changed, named)
-                    if table == "acts":
-                        stands = f"update acts set undone = 0 {_OF_TURNS} and {_LEFT_ALONE}"
-                        self._database.execute(stands, named)
+                    for turn in turns:
+                        self._undo(table, line.seq, turn, act)
                 case window.Rewound(to_turn=turn, state=state):
                     self._database.execute(
                         f"update {table} set rewound = ?1 where owner = ?4 and turn > ?2"

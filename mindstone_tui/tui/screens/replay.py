@@ -18,6 +18,7 @@ from textual.widgets import Footer, Input
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.errors import MindstoneError
+from mindstone_tui.core.numbers import local
 from mindstone_tui.core.replay.playback import SPEEDS, Position, Replay
 from mindstone_tui.core.replay.survey import KINDS, Kind, Landmark, Survey
 from mindstone_tui.core.text import plural
@@ -125,7 +126,7 @@ def _legend(position: Position | None, survey: Survey, width: int) -> Content:
     left = Content.assemble(
         (f"{sign} {speed}", "bold $accent"),
         f"  turn {position.turn} of {position.turns}",
-        (f"  {position.ts[:16].replace('T', ' ')}", "$muted"),
+        (f"  {local(position.ts)}", "$muted"),
     )
     counts = {kind: sum(mark.kind == kind for mark in survey.marks) for kind in _SIGNS}
     told = [

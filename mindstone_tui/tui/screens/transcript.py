@@ -25,6 +25,7 @@ from textual.widgets import Footer, Input, Static
 from mindstone_tui.core.entries import Line, standings, store
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.events.narrate import describe_line
+from mindstone_tui.core.numbers import local
 from mindstone_tui.core.transcript.reader import Damaged, Item
 from mindstone_tui.tui import from_entries, host, show
 from mindstone_tui.tui.widgets.base import LineInput
@@ -189,7 +190,7 @@ class LineList(ScrollView, can_focus=True):
         """Whether a row is the first of its day, or the first in view."""
         above = self.line_at(row - 1) if row > int(self.scroll_offset.y) else None
         if isinstance(above, Line) and isinstance(line, Line):
-            return above.ts[:10] != line.ts[:10]
+            return local(above.ts)[:10] != local(line.ts)[:10]
         return True
 
     def _want(self, page: int) -> None:
@@ -258,9 +259,10 @@ def row_of(line: Item, row: int, width: int, standing: str = "", *, dated: bool 
     text = describe_line(line).text
     if isinstance(line, Damaged):
         return Content.assemble((f"{row:>8}  ", "$muted"), (text, "$error"))
-    day = line.ts[:10] if dated else ""
+    when = local(line.ts)
+    when = when if dated else f"{'':<10}{when[10:]}"
     return Content.assemble(
-        (f"{line.seq:>8}  {day:<10} {line.ts[11:16]}  {line.turn:>5}  ", "$muted"),
+        (f"{line.seq:>8}  {when}  {line.turn:>5}  ", "$muted"),
         (f"{line.role:<10}", _COLOURS.get(line.role, "$faint")),
         show.line(standing, _LONGEST_STANDING, "$warning"),
         "  " if standing else "",

@@ -123,7 +123,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
 
     async def _mark_turns(self) -> None:
         """Let every turn say what became of it, after what counts has changed."""
-        from mindstone_tui.core.entries.standings import AGAIN, REWOUND  # 8 ms
+        from mindstone_tui.core.entries.standings import COUNTS_AGAIN, DONE_AGAIN, REWOUND  # 8 ms
         from mindstone_tui.core.events import Noticed  # 10 ms
 
         if self.past is None:
@@ -133,7 +133,8 @@ class ConversationView(VerticalScroll, GrowsQuietly):
             before, exchange.notes = exchange.notes, standings.notes(exchange.turn)
             told = [note for note in exchange.notes if note not in before]
             gone = [note for note in before if note not in exchange.notes]
-            told += [AGAIN[note] for note in gone if note == REWOUND or not exchange.since]
+            told += [COUNTS_AGAIN] * (REWOUND in gone)
+            told += [DONE_AGAIN] * (bool({*gone} - {REWOUND}) and not exchange.since)
             for note in told:
                 said = Noticed(message=note, level="warning")
                 exchange.add(said)

@@ -145,6 +145,28 @@ async def test_a_rule_that_was_kept_when_it_was_offered_is_checked(
     assert [one.by for one in stage.entries(ToolRefused)] == ["your rule"]
 
 
+async def test_a_rule_that_is_set_again_with_another_value_stands_instead(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Gut."}, loop=True)) as stage:
+        await stage.run("/rules add Never force push")
+        await stage.run("/rules add Always answer in German. --everywhere")
+        for words in ("Always answer in German.", "Answer in English from now on."):
+            await stage.say(words)
+            said = (await stage.run("/keep"))[1]
+        assert "Rule 3 stands no longer: Always answer in German." in said
+        assert (await stage.run("/rules add Never push at all"))[0].ok
+        await stage.run("/task start Paint the pier")
+        await stage.run("/checkpoint save")
+        binding = (await stage.run("/checkpoint show"))[1]
+        await stage.say("go on")
+        prompt = str(stage.requests()[-1][0]["content"])
+    assert "1. Never force push" in prompt  # what is checked stands until it is retired
+    assert "2. Always answer" in prompt  # it is set for all sessions
+    assert "3. Always answer" not in prompt
+    assert ("4. Answer in English" in prompt, "Answer in English" in binding) == (True, True)
+
+
 async def test_what_a_trusted_project_says_can_be_set_as_its_rules(
     home: Path, tmp_path: Path
 ) -> None:

@@ -284,6 +284,19 @@ async def test_a_decision_is_no_milestone_again_because_a_checkpoint_was_rewound
     assert logged(home).count("Postgres") == 1
 
 
+async def test_a_checkpoint_that_was_rewound_was_saved_all_the_same(home: Path) -> None:
+    async with on_stage(home, model=script(home.parent, {"text": "Yes."}, loop=True)) as stage:
+        await stage.run("/task start Ship the otter")
+        assert "Not saved yet" in (await stage.run("/task"))[1]
+        for text in ("one", "two"):
+            await stage.say(text)
+            await stage.run("/checkpoint save")
+        assert "Checkpoint 2 of agent:default:main, window" in (await stage.run("/task"))[1]
+        await stage.run("/rewind turn 1")
+        told = "Not saved since, agent:default:main. The checkpoint is rewound: line "
+        assert told in (await stage.run("/task"))[1]
+
+
 async def test_what_was_corrected_since_is_told_with_a_checkpoint_and_a_handoff(home: Path) -> None:
     async with on_stage(home, model=script(home.parent, {"text": "Yes."}, loop=True)) as stage:
         await stage.run("/task start Build the boat")

@@ -674,9 +674,46 @@ async def test_a_file_that_an_undo_left_alone_is_not_told_as_taken_back(
     assert run_verb(["about", "y.md", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["exchanges"][0]["undone"] == 0
     assert run_verb(["export", "main", "-f", "md", "-o", str(tmp_path / "said.md")]) == 0
-    assert (
-        "Some of what this turn did to files was taken back" in (tmp_path / "said.md").read_text()
+    told = "What this turn did to files was taken back, all but y.md"
+    assert told in (tmp_path / "said.md").read_text()
+
+
+async def test_of_several_turns_each_names_its_own_files_that_were_left_alone(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work, writes = (
+        workspace(tmp_path),
+        lambda *names: calls(
+            *(("write", {"path": name, "content": f"{name}\n"}) for name in names)
+        ),
     )
+    says = script(
+        tmp_path,
+        *(writes("x.md", "w.md"), {"text": "The heron."}),
+        *(writes("y.md"), {"text": "The stork."}),
+        *(writes("z.md"), {"text": "The crane."}),
+    )
+    async with on_stage(home, cwd=work, model=says, asks=True) as stage:
+        agree(stage)
+        for text in ("first", "second", "third"):
+            await stage.say(text)
+        for name in ("w.md", "z.md"):
+            (work / name).write_text("mine\n")
+        assert (await stage.run("/undo 3 --rest"))[0].ok
+        by = next(line.seq for line in stage.lines() if line.kind == "files_restored")
+        with History(stage.places) as history:
+            known = standings_of(history)
+        taken = "What this turn did to files was taken back"
+        assert known.notes(1) == (f"{taken}, all but w.md.",)
+        assert known.notes(2) == (f"{taken}.",)
+        assert known.notes(3) == ()
+    mark = f"changes to files taken back by #{by}"
+    for word, ends in (("heron", f"{mark}, all but w.md"), ("stork", mark), ("crane", "assistant")):
+        capsys.readouterr()
+        assert run_verb(["search", word]) == 0
+        assert capsys.readouterr().out.splitlines()[0].endswith(ends)
+    assert run_verb(["about", "z.md", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["exchanges"][0]["files"] == ["z.md"]
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -880,7 +917,7 @@ async def test_a_file_that_a_redo_left_alone_stays_taken_back_by_name(
     assert json.loads(capsys.readouterr().out)["hits"][0]["undone_by"] == by
     assert run_verb(["export", "main", "-f", "md", "-o", str(tmp_path / "said.md")]) == 0
     said = (tmp_path / "said.md").read_text()
-    assert "Some of what this turn did to files was taken back" in said
+    assert "What this turn did to files was taken back, all but x.md" in said
 
 
 async def test_the_model_hears_once_more_of_an_undo_whose_turn_it_sees_again(

@@ -120,6 +120,9 @@ def test_what_is_about_something_else_or_only_thought_of_stands_beside_it(
         ("Call me Ada.", "Call me Grace."),
         ("We decided to print on recycled paper.", "We no longer print on recycled paper."),
         ("We sell the blue lamp.", "We don't sell the blue lamp any more."),
+        ("We decided to parse with ANTLR.", "No, we decided to parse with Lark, not ANTLR."),
+        ("Always answer in German.", "Answer in English from now on."),
+        ("We'll build it with Podman.", "No, we'll build it with Buildah, not Podman."),
     ],
 )
 def test_what_says_so_or_fills_the_same_place_anew_replaces(earlier: str, later: str) -> None:

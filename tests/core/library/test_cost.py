@@ -232,6 +232,24 @@ def test_an_imported_session_has_its_turns_and_agrees_with_the_statistics(
     assert gone.total.usage.cost == pytest.approx(found.total.usage.cost)
 
 
+def test_what_another_program_took_back_was_paid_for_all_the_same(
+    tmp_path: Path, home: Path
+) -> None:
+    foreign_session(file := tmp_path / "claude.jsonl")
+    before = _imported(file)
+    again = json.loads(file.read_text("utf-8").splitlines()[3])
+    again |= {"uuid": "b", "parentUuid": "u2", "message": {"role": "user", "content": "Or now?"}}
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(again) + "\n")
+    after = _imported(file)
+    assert [(row.turn, row.usage) for row in after.turns] == [
+        (row.turn, row.usage) for row in before.turns
+    ]
+    (places,) = Places.resolve(os.environ).sessions()
+    assert (profile := profile_of(places)) is not None
+    assert add_up([("s1", profile)]).total.prompt == before.total.usage.prompt
+
+
 def test_a_session_without_recorded_usage_is_told_in_one_sentence(
     tmp_path: Path, home: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.line import IMPORTED
+from mindstone_tui.core.entries.window import Rewound, WindowState
 from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.library.work import WorkDone
 from mindstone_tui.core.paths import Places
@@ -86,6 +88,24 @@ def test_what_ended_an_error_is_told_with_the_command_that_worked_again(
     assert [step.about for step in remedy.steps] == ["lsof -ti :3000 | xargs kill"]
     assert remedy.worked is not None
     assert remedy.worked.seq > remedy.error.seq
+
+
+def test_what_was_done_after_a_rewind_ended_no_error_before_it(home: Path, work: WorkDone) -> None:
+    worked(home, "web", "start it", shell("npm start", PORT_TAKEN), shell("kill 3000"))
+    with contextlib.closing(transcript_in(home, "web")) as transcript:
+        state = WindowState(through=transcript.head.seq)
+        transcript.append(Rewound(to_turn=0, state=state))
+    worked(home, "web", "paint it", edit("paint.md"), shell("npm start", "listening"))
+    (remedy,) = work.fixes("Error: listen EADDRINUSE: address already in use", 5)
+    assert ([step.about for step in remedy.steps], remedy.worked) == (["kill 3000"], None)
+
+
+def test_of_another_program_s_remedy_every_step_says_so(home: Path, work: WorkDone) -> None:
+    steps = (shell("npm start", PORT_TAKEN), shell("kill 3000"), shell("npm start", "listening"))
+    worked(home, "theirs", "start it", *steps, channel=IMPORTED)
+    (remedy,) = work.fixes(PORT_TAKEN, 5)
+    assert remedy.worked is not None
+    assert all(act.imported for act in (remedy.error, *remedy.steps, remedy.worked))
 
 
 def test_an_error_that_bears_no_name_is_known_by_its_words(home: Path, work: WorkDone) -> None:

@@ -148,6 +148,8 @@ def _read(path: Path) -> Iterator[Record]:
             yield Aside(what="side chain of a sub-agent")
         elif not links.branches.keeps(name) and kind in ("user", "assistant"):
             yield Aside(what=parts.ANOTHER_BRANCH, taken_back=name)
+            # It was paid for all the same.
+            yield from (one for one in _records(number, fields) if isinstance(one, Used))
         else:
             for record in _records(number, fields):
                 yield from commands.sort(record, fields)

@@ -208,6 +208,7 @@ class _Recording(msgspec.Struct, eq=False):
         self._known.add(hash(text(fields.get("id"))))
         if text(fields.get("id")) in self._rewound and fields.get("type") in ("user", "gemini"):
             yield Aside(what=parts.ANOTHER_BRANCH, taken_back=text(fields.get("id")))
+            yield from _used(fields)  # it was paid for all the same
             return
         if (pieces := pieces_of(fields.get("content"), number)) is None:
             yield Broken(line=number, why="the content is neither text nor a list of parts")
@@ -260,9 +261,7 @@ class _Recording(msgspec.Struct, eq=False):
         yield pieces.record("assistant", id=source, ts=ts, model=model)
         if not pieces.has_any:
             return
-        if tokens := mapping(fields.get("tokens")):
-            usage = parts.counted(tokens, "input", "output", "cached", "", "thoughts")
-            yield Used(usage=usage, model=model, answer=source)
+        yield from _used(fields)
         for call, each in zip(calls, asked, strict=True):
             if (given := _given(each, call.id, number)) is not None:
                 self._is_first(call.id)
@@ -281,6 +280,13 @@ class _Recording(msgspec.Struct, eq=False):
             return False
         self._answered.add(hash(call))
         return True
+
+
+def _used(fields: Fields) -> Records:
+    """What an answer took."""
+    if tokens := mapping(fields.get("tokens")):
+        usage = parts.counted(tokens, "input", "output", "cached", "", "thoughts")
+        yield Used(usage=usage, model=text(fields.get("model")), answer=text(fields.get("id")))
 
 
 def _given(used: Fields, call: str, number: int) -> Gave | None:
