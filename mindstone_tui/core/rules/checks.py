@@ -85,7 +85,9 @@ class RuleCheck(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit
     outside: tuple[str, ...] = ()
     """Folders beyond which nothing may be changed."""
     adds: tuple[str, ...] = ()
-    """Words that no change may add."""
+    """Words that no change may add,"""
+    inside: tuple[str, ...] = ()
+    """to files in these folders; empty for all."""
     looks: str = ""
     """How they look in code, where that is known better than word by word."""
     tools: tuple[str, ...] = ()
@@ -108,7 +110,8 @@ class RuleCheck(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit
         if self.outside:
             parts.append(f"a change of anything outside {_either(list(self.outside))}")
         if self.adds:
-            parts.append(f"a change that adds {_either([f'`{one}`' for one in self.adds])}")
+            where = f" to {_either(list(self.inside))}" if self.inside else ""
+            parts.append(f"a change that adds {_either([f'`{one}`' for one in self.adds])}{where}")
         parts += [f"the tool {one}" for one in self.tools]
         said = f"{'asks before' if self.verdict == 'ask' else 'refuses'}: {'; '.join(parts)}"
         if self.first:
@@ -272,9 +275,10 @@ def verdict_of(check: RuleCheck, act: Deed) -> Verdict:
     # How something looks in code says nothing of a text about it.
     prose = bool(act.changes) and all(path.lower().endswith(_PROSE) for path in act.changes)
     code = check.looks if not prose else ""
-    added = pattern_of(code).search(act.added) if code else None
+    there = not check.inside or any(_lies_in(path, check.inside) for path in act.changes)
+    added = pattern_of(code).search(act.added) if code and there else None
     seen += [act.tool in check.tools, added is not None]
-    seen.append(not check.looks and _adds(check.adds, act.added))
+    seen.append(there and not check.looks and _adds(check.adds, act.added))
     if not any(one is not False for one in seen):
         return "allow"
     if check.first:

@@ -94,7 +94,15 @@ def _compiled(text: str) -> RuleCheck | None:
     while found := _OPENS.match(text):
         text = text[found.end() :]
     text = _END.sub("", _NOTHING_MORE.sub("", _REASON.sub("", text)).strip())
-    for reading in (_asked_first, _in_order, _instead, _only_there, _forbidden):
+    for reading in (
+        _asked_first,
+        _in_order,
+        _instead,
+        _only_there,
+        _only_with,
+        _forbidden,
+        _added_to,
+    ):
         if (check := reading(text)) is not None:
             return check
     return None
@@ -207,10 +215,36 @@ def _place(text: str) -> str:
     return place if is_folder or _PATH.fullmatch(place) or place in _named_in("folders") else ""
 
 
+def _only_with(text: str) -> RuleCheck | None:
+    """ "ansible-playbook only with --check", "never run cargo without --locked"."""
+    option = r"(?P<option>-{1,2}[\w-]+)"
+    found = (
+        _match(rf"(?:run |use )?(?P<what>.+?),? (?:always|only) with {option}", text)
+        or _match(rf"(?:always |only )(?:run |use )?(?P<what>.+?) with {option}", text)
+        or _match(rf"{_NO} (?:run |use )?(?P<what>.+?) without {option}", text)
+    )
+    check = _act(f"run {found['what']}") if found else None
+    if found is None or check is None or len(check.commands) != 1 or check.commands[0].options:
+        return None
+    form = msgspec.structs.replace(check.commands[0], without=(found["option"],))
+    return _with(check, commands=(form,))
+
+
+def _added_to(text: str) -> RuleCheck | None:
+    """ "no console.log in src/": what must not be added to some files may be to others."""
+    found = _match(r"(?P<rule>.+?) (?:in|under|inside|within|to) (?:the )?(?P<where>.+)", text)
+    place = _place(found["where"]) if found else ""
+    check = _forbidden(found["rule"]) if found and place else None
+    if check is None or not check.adds or check.commands or check.paths:
+        return None
+    return _with(check, inside=(place.rstrip("/"),))
+
+
 def _forbidden(text: str) -> RuleCheck | None:
     found = _match(rf"(?:my |the )?(?P<act>.+?) {_SAID['is forbidden']}", text)
-    if found and (check := _act(found["act"]) or _act(f"change {found['act']}")) is not None:
-        return check
+    for verb in ("", "change ", "add ") if found else ():
+        if found and (check := _act(f"{verb}{found['act']}")) is not None:
+            return check
     for shut in (rf"(?P<path>.+?) {_SAID['is not to be touched']}", _SAID["leave alone"]):
         if found := _match(shut, text):
             path = next(filter(None, found.groups()))
@@ -345,7 +379,7 @@ def _is_a_command(quoted: str) -> bool:
 def _is_text_of_code(word: str) -> bool:
     plain = word.strip(",")
     return plain.lower().rstrip("s") in _KNOWN_TEXTS or bool(
-        pattern_of(r"@[a-z][\w-]*|\w+\(\)").fullmatch(plain)
+        pattern_of(r"@[a-z][\w-]*|\.?\w+(?:\.\w+)*\(\)").fullmatch(plain)
     )
 
 

@@ -681,17 +681,22 @@ async def test_a_file_that_an_undo_left_alone_is_not_told_as_taken_back(
 async def test_of_several_turns_each_names_its_own_files_that_were_left_alone(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    work, writes = (
-        workspace(tmp_path),
-        lambda *names: calls(
-            *(("write", {"path": name, "content": f"{name}\n"}) for name in names)
-        ),
+    work = workspace(tmp_path)
+    said = (
+        (("x.md", "w.md"), "The heron."),
+        (("y.md",), "The stork."),
+        (("z.md",), "The crane."),
     )
     says = script(
         tmp_path,
-        *(writes("x.md", "w.md"), {"text": "The heron."}),
-        *(writes("y.md"), {"text": "The stork."}),
-        *(writes("z.md"), {"text": "The crane."}),
+        *(
+            reply
+            for names, text in said
+            for reply in (
+                calls(*(("write", {"path": name, "content": f"{name}\n"}) for name in names)),
+                {"text": text},
+            )
+        ),
     )
     async with on_stage(home, cwd=work, model=says, asks=True) as stage:
         agree(stage)
