@@ -162,23 +162,34 @@ def fetch_origin(history: History, home: Places, settings: HistorySettings) -> N
 def take_in_put_back(context: TurnContext, history: History, home: Places) -> int:
     """Write down what was taken back since, or done again, where a fork comes from, of what its
     turns did to files: the files are the same for both. How many lines it were."""
-    if (origin := _origin(history, home)) is None:
-        return 0
-    point, where = origin
-    found: list[Line] = []
-    with contextlib.suppress(MindstoneError, OSError), History(where) as theirs:
-        since = any(True for _ in theirs.newest(("files_restored",), theirs.head.seq - point.seq))
-        if not since or theirs.line(point.seq).hash != point.hash:  # another history of that name
-            return 0
-        found = _files_put_back(theirs, list(copies_in(history)), 0)[::-1]
+    found = _put_back_since(history, list(copies_in(history)), home)
     known = {line.parent for line in history.newest(("files_restored",), history.head.seq + 1)}
     turn = context.transcript.last_turn
     drafts = [
         Draft(entry=one.entry, turn=turn, channel=one.channel, parent=one.id)
-        for one in found
-        if one.id not in known and isinstance(one.entry, FilesRestored)
+        for one in sorted(found, key=lambda line: line.ts)
+        if known.isdisjoint((one.id, one.parent)) and isinstance(one.entry, FilesRestored)
     ]
     return len(context.transcript.append_all(drafts)) if drafts else 0
+
+
+def _put_back_since(history: History, window: Sequence[Line], home: Places) -> list[Line]:
+    """What was done to files of these turns in the session that a fork comes from, and where that
+    one comes from: it may lie idle and not have heard of it."""
+    if not window or (origin := _origin(history, home)) is None:
+        return []
+    point, where = origin
+    with contextlib.suppress(MindstoneError, OSError), History(where) as theirs:
+        if theirs.line(point.seq).hash != point.hash:  # another history of that name
+            return []
+        since = any(True for _ in theirs.newest(("files_restored",), theirs.head.seq - point.seq))
+        found = _files_put_back(theirs, window, 0) if since else []
+        # Later turns there only have the numbers of turns in the session before.
+        older = {line.turn for line in copies_in(theirs)}
+        earlier = _put_back_since(theirs, [one for one in window if one.turn in older], home)
+        heard = {one.parent for one in found}
+        return [*found, *(one for one in earlier if one.id not in heard)]
+    return []
 
 
 def _jobs_ended(history: History, window: Sequence[Line]) -> Iterator[Line]:

@@ -853,6 +853,26 @@ async def test_what_is_taken_back_where_a_fork_comes_from_is_taken_back_in_the_f
     assert run_verb(["verify", "-s", "child"]) == 0
 
 
+async def test_a_fork_of_an_idle_fork_hears_of_it_once_whoever_tells_it(
+    home: Path, tmp_path: Path
+) -> None:
+    work, says = workspace(tmp_path), model(tmp_path)
+    child, grandchild = SessionKey.parse("child"), SessionKey.parse("grandchild")
+    async with on_stage(home, cwd=work, model=says, asks=True) as stage:
+        await play(stage)
+        assert (await stage.run("/fork child turn 2"))[0].ok
+    async with on_stage(home, key=child, cwd=work, model=says, asks=True) as fork:
+        assert (await fork.run("/fork grandchild turn 1"))[0].ok
+    async with on_stage(home, cwd=work, model=says, asks=True) as stage:
+        assert (await stage.run("/undo 2"))[0].ok
+    for key in (grandchild, child, grandchild):
+        async with on_stage(home, key=key, cwd=work, model=says, asks=True) as fork:
+            await fork.run("/title it")  # whoever comes next hears of it
+            assert "taken back since" in (await fork.run("/diff turn 1"))[1]
+            restored = [line for line in fork.lines() if line.kind == "files_restored"]
+            assert len(restored) == 1
+
+
 async def test_a_task_shows_its_files_as_they_are(tmp_path: Path) -> None:
     says = script(
         tmp_path, calls(("write", {"path": "m.txt", "content": "12\n"})), {"text": "So."}, loop=True
