@@ -97,7 +97,9 @@ def _add_trailers(kept: KeptFiles, message: Path) -> None:
     made = {(each.session, each.turn): 0 for each in lines_added(kept, STAGED, "~", "~")}
     said = [f"--trailer=Made-in: {session} turn {turn}" for session, turn in made if session]
     if said:
-        git(kept.project, "interpret-trailers", "--in-place", *said, str(message))
+        # Without the repository: its settings may name programs that make trailers.
+        alone = ("--git-dir=/dev/null", "interpret-trailers", "--in-place")
+        git(kept.project, *alone, *said, str(message))
 
 
 def _blame_commits(
