@@ -148,6 +148,7 @@ def _check_length(names: str) -> None:
 
 def folder_for(name: str) -> Path:
     """The folder, relative, that stands for a name; several levels deep if the name is long."""
+    _check_name(name, name)
     plain = _PLAIN.fullmatch(name) and not _RESERVED.fullmatch(name)
     encoded = name if plain else _escape(name)
     if len(encoded) > _FOLDER_LENGTH:

@@ -27,8 +27,8 @@ from mindstone_tui.core.errors import HistoryAway
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.shared.sync import Synced, answer, remote_store, sync
 from mindstone_tui.core.transcript import History, Transcript, verify
-from mindstone_tui.core.transcript.history_store import FileStore, LineStore
-from mindstone_tui.core.transcript.reader import MOST_STRAY, copies_in
+from mindstone_tui.core.transcript.history_store import FileStore, LineStore, StoredSession
+from mindstone_tui.core.transcript.reader import MOST_STRAY, Head, copies_in
 from tests.builders import say
 from tests.cli.program import ROOT
 
@@ -394,6 +394,21 @@ def test_a_fork_ends_where_its_peer_said_that_it_ends(tmp_path: Path) -> None:
     a, b = grown_apart(tmp_path)
     done = met(a.store(), Endless(b.places))
     assert "forked" in {each.state for each in done}
+    assert a.holds() == {*a.said, *b.said}
+
+
+class Nameless(FileStore):
+    """A peer that says it has a session without a name, too."""
+
+    def sessions(self) -> list[StoredSession]:
+        key = SessionKey("default", "")
+        return [*super().sessions(), StoredSession(key=key, head=Head(5, "x"), size=9)]
+
+
+def test_a_session_without_a_name_is_told_and_all_others_meet(tmp_path: Path) -> None:
+    a, b = grown_apart(tmp_path)
+    done = list(sync(a.store(), Nameless(b.places)))
+    assert [each.session for each in done if each.state == "failed"] == ["agent:default:"]
     assert a.holds() == {*a.said, *b.said}
 
 
