@@ -440,7 +440,7 @@ def test_the_verb_syncs_with_a_machine_that_ssh_reaches_past_what_a_login_prints
     there.parent.mkdir()
     # Stands for ssh and the login there; the line, and the program at its end, are real.
     there.write_text(
-        "#!/bin/sh\nshift 4\necho Welcome\n"
+        "#!/bin/sh\nshift 4\necho Welcome\nprintf 'Hi \\033]0;evil\\007' >&2\n"
         f'exec env MINDSTONE_HOME={b.folder} {sys.executable} -P -m mindstone_tui sync "$@"\n'
     )
     there.chmod(0o755)
@@ -453,6 +453,8 @@ def test_the_verb_syncs_with_a_machine_that_ssh_reaches_past_what_a_login_prints
 
     done = run("b.example")
     assert done.returncode == 0, done.stderr
+    assert "Hi " in done.stderr
+    assert "\x1b" not in done.stderr
     assert "agent:default:main  grew on both sides: theirs is agent:default:main@" in done.stdout
     assert a.holds() == b.holds() == {*a.said, *b.said}
     states = [json.loads(line)["state"] for line in run("b.example", "--json").stdout.splitlines()]
