@@ -52,7 +52,8 @@ def sync_sessions(
                 bar.clear()
                 say(f"{one.session}  {_told(one)}")
             for rule in brought_with(places(), one.session) if one.state == "brought" else ():
-                hint(f"Rule {rule.number} came with it: {rule.words}")
+                became = "was retired in it" if rule.retired else "came with it"
+                hint(f"Rule {rule.number} {became}: {rule.words}")
     if not json:
         counted = [f"{text.plural(done[state], 'session')} {state}" for state in sorted(done)]
         hint(", ".join(counted) + "." if counted else "There are no sessions yet, here or there.")
