@@ -111,7 +111,8 @@ def has_risky_option(command: tuple[str, ...]) -> bool:
 
 
 def _is_risky(table: RiskyOptions, word: str, *, first: bool) -> bool:
-    if word.startswith(table.words) or (table.words and "%G" in word):  # asks gpg, as git is told
+    asks_gpg = "%G" in word or "%(signature" in word  # as git is told
+    if word.startswith(table.words) or (table.words and asks_gpg):
         return True
     if not word.startswith("-") or word == "-":
         bundle = first and table.bare_bundle and any(sign in table.letters for sign in word)
