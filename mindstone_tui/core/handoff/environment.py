@@ -241,7 +241,9 @@ def git_position(cwd: Path) -> tuple[str, str]:
     if found := _REF.fullmatch(head):
         ref = found[1]
         common = git / (_small(git / "commondir") or ".")
-        commit = _small(git / ref) or _small(common / ref) or _packed(common, ref)
+        real = os.path.realpath  # a link that leads in circles is no error to it
+        inside = (at / ref for at in (git, common) if real(at / ref).startswith(f"{real(at)}/"))
+        commit = next(filter(None, map(_small, inside)), "") or _packed(common, ref)
         return ref.removeprefix("refs/heads/"), commit if _COMMIT.fullmatch(commit) else ""
     return "", head if _COMMIT.fullmatch(head) else ""
 
