@@ -49,7 +49,7 @@ def blame(
     """
     if not lines and not Path(file).exists() and (meant := re.fullmatch(r"(.+):([\d-]+)", file)):
         file, lines = meant[1], meant[2]
-    place = paths.from_home(Path(file or ".")).resolve()
+    place = Path(os.path.realpath(paths.from_home(Path(file or "."))))
     if notes and not commit:
         raise errors.UsageError("--notes goes with --commit.", "For example: --commit HEAD --notes")
     kept = KeptFiles(options.places(), place.parent if file else place, os.environ)

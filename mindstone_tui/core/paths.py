@@ -92,7 +92,8 @@ def telling_projects() -> Callable[[str], str]:
 
 
 def _project_named(folder: str) -> str:
-    return str(project_of(Path(folder).resolve())) if can_be(folder) else folder
+    # `resolve` fails where a link has come that leads in circles.
+    return str(project_of(Path(os.path.realpath(folder)))) if can_be(folder) else folder
 
 
 class SessionKey(msgspec.Struct, frozen=True, order=True):
