@@ -145,9 +145,9 @@ def _ago(stamp: str, now: datetime) -> str:
     """How long ago something was; a date where that is no short answer."""
     try:
         then = datetime.fromisoformat(stamp)
-    except ValueError:
+        return numbers.ago(then, now) if (now - then).days < 7 else f"{then.astimezone():%d %b %Y}"
+    except (ValueError, OverflowError):
         return stamp
-    return numbers.ago(then, now) if (now - then).days < 7 else f"{then.astimezone():%d %b %Y}"
 
 
 def _short(session: str) -> str:
@@ -358,10 +358,9 @@ def _anchor(text: str) -> transcript.HeadAnchor | None:
 def _local(stamp: str) -> str:
     """A timestamp in the reader's own time zone."""
     try:
-        moment = datetime.fromisoformat(stamp)
-    except ValueError:
+        return datetime.fromisoformat(stamp).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError):
         return stamp
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def files(

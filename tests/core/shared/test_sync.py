@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -175,6 +176,35 @@ def test_a_flood_of_empty_lines_is_no_history(tmp_path: Path) -> None:
     assert [each.state for each in sync(home.store(), stick.store())] == ["failed"]
     with History(stick.places.session(SessionKey.parse("main"))) as history:
         assert history.head.seq == -1
+
+
+@pytest.mark.parametrize(
+    "moment", ["9999-99-99", "\x1b[2J", "0001-01-01T00:00:00+23:59", "0001-01-01"]
+)
+def test_a_session_of_a_time_that_never_was_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    home, stick = Machine(tmp_path / "home"), Machine(tmp_path / "stick")
+    home.says("mine is blue")
+    stick.says("theirs is blue", "other")
+    transcript = stick.places.session(SessionKey.parse("other")).transcript
+    before, lines = "", []
+    for raw in transcript.read_bytes().splitlines():
+        line = json.loads(raw)
+        line |= {"ts": moment, "prev": before or line["prev"]}
+        del line["hash"]
+        said = json.dumps(line).encode()[:-1]
+        before = hashlib.sha256(said).hexdigest()
+        lines.append(said + f',"hash":"{before}"}}\n'.encode())
+    transcript.write_bytes(b"".join(lines))
+    monkeypatch.setenv("MINDSTONE_HOME", str(home.folder))
+    for verb in (
+        ["sync", str(stick.folder)],
+        ["search", "blue"],
+        ["stats"],
+        ["log", "-s", "other"],
+    ):
+        assert run_verb(verb) == 0, verb
 
 
 def grown_apart(root: Path) -> tuple[Machine, Machine]:
