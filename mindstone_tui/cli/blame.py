@@ -49,7 +49,7 @@ def blame(
     """
     if not lines and not Path(file).exists() and (meant := re.fullmatch(r"(.+):([\d-]+)", file)):
         file, lines = meant[1], meant[2]
-    place = paths.from_home(Path(file or ".")).resolve()
+    place = Path(os.path.realpath(paths.from_home(Path(file or "."))))
     if notes and not commit:
         raise errors.UsageError("--notes goes with --commit.", "For example: --commit HEAD --notes")
     kept = KeptFiles(options.places(), place.parent if file else place, os.environ)
@@ -97,7 +97,9 @@ def _add_trailers(kept: KeptFiles, message: Path) -> None:
     made = {(each.session, each.turn): 0 for each in lines_added(kept, STAGED, "~", "~")}
     said = [f"--trailer=Made-in: {session} turn {turn}" for session, turn in made if session]
     if said:
-        git(kept.project, "interpret-trailers", "--in-place", *said, str(message))
+        # Without the repository: its settings may name programs that make trailers.
+        alone = ("--git-dir=/dev/null", "interpret-trailers", "--in-place")
+        git(kept.project, *alone, *said, str(message))
 
 
 def _blame_commits(

@@ -145,9 +145,9 @@ def _ago(stamp: str, now: datetime) -> str:
     """How long ago something was; a date where that is no short answer."""
     try:
         then = datetime.fromisoformat(stamp)
-    except ValueError:
+        return numbers.ago(then, now) if (now - then).days < 7 else f"{then.astimezone():%d %b %Y}"
+    except (ValueError, OverflowError):
         return stamp
-    return numbers.ago(then, now) if (now - then).days < 7 else f"{then.astimezone():%d %b %Y}"
 
 
 def _short(session: str) -> str:

@@ -3,9 +3,13 @@
 import contextlib
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from subprocess import PIPE
+from typing import IO
 
 import typer
 
@@ -48,7 +52,8 @@ def sync_sessions(
                 bar.clear()
                 say(f"{one.session}  {_told(one)}")
             for rule in brought_with(places(), one.session) if one.state == "brought" else ():
-                hint(f"Rule {rule.number} came with it: {rule.words}")
+                became = "was retired in it" if rule.retired else "came with it"
+                hint(f"Rule {rule.number} {became}: {rule.words}")
     if not json:
         counted = [f"{text.plural(done[state], 'session')} {state}" for state in sorted(done)]
         hint(", ".join(counted) + "." if counted else "There are no sessions yet, here or there.")
@@ -75,13 +80,26 @@ def _other(where: str) -> Iterator[LineStore]:
         )
     command = ["ssh", "--", where, "mindstone", "sync", "--serve"]
     try:
-        line = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        line = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     except OSError as error:
         raise UsageError(f"ssh cannot be started: {error.strerror}.", "Install it.") from error
     with line:
         assert line.stdin is not None
         assert line.stdout is not None
-        yield remote_store(where, line.stdin, line.stdout)
+        assert line.stderr is not None
+        beside = threading.Thread(target=_tell, args=(line.stderr,), daemon=True)
+        beside.start()
+        try:
+            yield remote_store(where, line.stdin, line.stdout)
+        finally:
+            line.stdin.close()
+            beside.join()
+
+
+def _tell(said: IO[bytes]) -> None:
+    """What ssh and the machine say beside the answers: text from outside, as any."""
+    for line in iter(partial(said.readline, 4096), b""):
+        hint(line.decode("utf-8", "replace").rstrip("\r\n"))
 
 
 def _told(one: Synced) -> str:

@@ -92,7 +92,8 @@ def telling_projects() -> Callable[[str], str]:
 
 
 def _project_named(folder: str) -> str:
-    return str(project_of(Path(folder).resolve())) if can_be(folder) else folder
+    # `resolve` fails where a link has come that leads in circles.
+    return str(project_of(Path(os.path.realpath(folder)))) if can_be(folder) else folder
 
 
 class SessionKey(msgspec.Struct, frozen=True, order=True):
@@ -148,6 +149,7 @@ def _check_length(names: str) -> None:
 
 def folder_for(name: str) -> Path:
     """The folder, relative, that stands for a name; several levels deep if the name is long."""
+    _check_name(name, name)
     plain = _PLAIN.fullmatch(name) and not _RESERVED.fullmatch(name)
     encoded = name if plain else _escape(name)
     if len(encoded) > _FOLDER_LENGTH:

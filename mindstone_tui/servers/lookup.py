@@ -5,6 +5,7 @@ session, its line, its date and the hash of its line, so that whoever quotes it 
 """
 
 import contextlib
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -87,7 +88,7 @@ class Lookup(msgspec.Struct, eq=False):
         """
         if not can_be(subject):
             raise UsageError("No file has such a name.", "Name it by its whole path.")
-        place = Path(subject).resolve()
+        place = Path(os.path.realpath(subject))
         found = runs(KeptFiles(self._home.places, place.parent, self._home.environ).blame(place))
         told = [
             {

@@ -9,7 +9,9 @@ import pytest
 
 from mindstone_tui.api import Home, connect
 from mindstone_tui.cli.main import run
+from mindstone_tui.core.errors import UsageError
 from mindstone_tui.core.events import Noticed
+from mindstone_tui.servers.lookup import Lookup
 from tests.builders import places_in, say, transcript_in
 from tests.cli.terminal import OnTerminal
 
@@ -46,6 +48,23 @@ def test_a_project_goes_on_with_its_last_session_wherever_in_it_one_stands(
     monkeypatch.chdir(tmp_path)
     assert run(["log"]) == 1
     assert "agent:default:main" in capsys.readouterr().err
+
+
+def test_a_folder_that_became_a_link_in_circles_hides_no_session(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(repository / "src")
+    assert run(["run", "-q", "-s", "one", "--model", "local/guide", "first"]) == 0
+    monkeypatch.chdir(repository)
+    (repository / "src").rmdir()
+    (repository / "src").symlink_to("src")
+    capsys.readouterr()
+    assert run(["sessions"]) == 0
+    assert "one" in capsys.readouterr().out
+    assert run(["blame", "src/a.py"]) == 2
+    blamed = Lookup(Home()).blame
+    with pytest.raises(UsageError):
+        blamed(str(repository / "src" / "a.py"))
 
 
 def test_two_projects_of_one_name_have_sessions_of_their_own(

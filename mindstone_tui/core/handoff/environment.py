@@ -24,8 +24,10 @@ FOLDER: Final = "folder"
 """Stands for the digest of a folder."""
 _GIT: Final = (
     *("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
-    *("status", "--porcelain=v1", "--untracked-files=normal"),
+    *("status", "--porcelain=v1", "--untracked-files=normal", "--ignore-submodules=dirty"),
 )
+_FILTERS: Final = r"^filter\..*\.(clean|process|required)$"
+"""Settings by which a repository has a program read its files; trust was given to no settings."""
 _GIT_SECONDS: Final = 5.0
 _ANSWERS_WITHIN: Final = 0.3
 _MOST_SERVICES: Final = 8
@@ -158,19 +160,37 @@ def drift(then: Environment, now: Environment) -> tuple[str, ...]:
 
 
 def git_changes(cwd: Path) -> tuple[str, ...]:
-    """What git calls changed; it is run, so only ask for a folder that is trusted."""
+    """What git calls changed; it is run, so only ask for a folder that is trusted.
+
+    Even there nothing is run that the repository's settings name, and nothing is fetched.
+    """
     if _git_folder(cwd) is None:
         return ()
     git = paths.program("git", os.environ.get("PATH"), cwd)
     if git is None:
         return ()
-    try:
+
+    def said(*words: str, **more: str) -> str:
+        environ = {**os.environ, "GIT_ALLOW_PROTOCOL": "none", **more}
         ran = subprocess.run(
-            (git, *_GIT), cwd=cwd, capture_output=True, timeout=_GIT_SECONDS, check=False, text=True
+            (git, *words),
+            cwd=cwd,
+            capture_output=True,
+            timeout=_GIT_SECONDS,
+            text=True,
+            env=environ,
         )
+        return ran.stdout
+
+    try:
+        named = said("config", "-z", "--name-only", "--get-regexp", _FILTERS).split("\0")[:-1]
+        without = {"GIT_CONFIG_COUNT": str(len(named))}
+        for at, name in enumerate(named):
+            without |= {f"GIT_CONFIG_KEY_{at}": name, f"GIT_CONFIG_VALUE_{at}": ""}
+        lines = said(*_GIT, **without).splitlines()
     except (OSError, subprocess.SubprocessError, ValueError):
         return ()
-    return tuple(line.strip() for line in ran.stdout.splitlines() if line.strip())[:MOST_FILES]
+    return tuple(line.strip() for line in lines if line.strip())[:MOST_FILES]
 
 
 def ports_used(lines: Iterable[Line]) -> tuple[int, ...]:
@@ -221,7 +241,9 @@ def git_position(cwd: Path) -> tuple[str, str]:
     if found := _REF.fullmatch(head):
         ref = found[1]
         common = git / (_small(git / "commondir") or ".")
-        commit = _small(git / ref) or _small(common / ref) or _packed(common, ref)
+        real = os.path.realpath  # a link that leads in circles is no error to it
+        inside = (at / ref for at in (git, common) if real(at / ref).startswith(f"{real(at)}/"))
+        commit = next(filter(None, map(_small, inside)), "") or _packed(common, ref)
         return ref.removeprefix("refs/heads/"), commit if _COMMIT.fullmatch(commit) else ""
     return "", head if _COMMIT.fullmatch(head) else ""
 

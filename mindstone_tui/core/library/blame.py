@@ -468,7 +468,9 @@ def git(folder: Path, *arguments: str, given: str = "") -> bytes:
     program = paths.program("git", os.environ.get("PATH"), folder)
     if program is None:
         raise errors.UsageError("git, which knows commits, is not on this machine.")
-    command, environ = [program, *_GIT, "-C", str(folder), *arguments], {**os.environ, "TZ": "UTC"}
+    command = [program, *_GIT, "-C", str(folder), *arguments]
+    # What a repository lacks is not fetched: its settings name the program for that.
+    environ = {**os.environ, "TZ": "UTC", "GIT_ALLOW_PROTOCOL": "none"}
     done = subprocess.run(command, input=given.encode(), capture_output=True, env=environ)
     if done.returncode:
         said = done.stderr.decode(errors="replace").partition("\n")[0]

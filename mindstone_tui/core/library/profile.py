@@ -159,6 +159,13 @@ def day_after(day: str) -> str:
     return (date.fromisoformat(day) + timedelta(days=1)).isoformat()
 
 
+def _day_in(told: str) -> str:
+    """The day that a time begins with; empty for one that never was, as others may tell it."""
+    with contextlib.suppress(ValueError):
+        return date.fromisoformat(told[:_DAY]).isoformat() if "1970" <= told < "9999" else ""
+    return ""
+
+
 OWN: Final = "mindstone"
 """The program of a session that began here."""
 NO_NAME: Final = "unknown"
@@ -272,12 +279,12 @@ class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
     ) -> list[tuple[str, DayProfile]]:
         """The days on which something happened, or was done by a program; what has no date falls
         on the last of them."""
-        spare = self.ended[:_DAY] or self.began[:_DAY] or NO_NAME
+        spare = _day_in(self.ended) or _day_in(self.began) or NO_NAME
         merged: dict[str, DayProfile] = {}
         told = ((f"{name}{_THERE}", day) for name, day in self.described.items())
         for name, day in (*self.days.items(), *told):
             if not by or by == (self.program if name.endswith(_THERE) else OWN):
-                merged.setdefault(name.rstrip(_THERE) or spare, DayProfile()).add(day)
+                merged.setdefault(_day_in(name) or spare, DayProfile()).add(day)
         return [
             (name, day)
             for name, day in merged.items()

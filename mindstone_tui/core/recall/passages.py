@@ -112,9 +112,9 @@ def parse_time(ts: str) -> datetime | None:
     """An ISO 8601 time in UTC, or None when it is not one."""
     try:
         moment = datetime.fromisoformat(ts)
-    except ValueError:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def epoch(ts: str) -> float:

@@ -126,7 +126,8 @@ class RuleBook:
     def take_over(self, places: paths.SessionPlaces) -> list[StandingRule]:
         """Take in what was settled on another machine, in a session that came from there.
 
-        Returns what stands since. Imported words make no rule, nor does what a fork copied.
+        Returns what stands since, and what does not any more. Imported words make no rule, nor does
+        what a fork copied.
         """
         with transcript.History(places) as history:
             lines = _lines_in(history)
@@ -135,7 +136,10 @@ class RuleBook:
             return []
         with self._changing() as rules:
             rules[:] = with_those_in(lines, rules)
-            return [one for one in rules[len(before) :] if not one.retired]
+            stood = {one.number for one in before}
+            return [
+                one for one in rules if one not in before if one.number in stood or not one.retired
+            ]
 
     def _tell_hooks(self, rules: Sequence[StandingRule]) -> None:
         """Leave hooks a line for each folder where something is checked, empty for everywhere."""

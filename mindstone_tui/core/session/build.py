@@ -139,6 +139,13 @@ class _Assembly:
         for url in (self.settings.history.url, *self.settings.history.sessions.values()):
             if password := redaction.password_in(url):
                 known[f"history-password-{len(known)}"] = password
+        for server, its in self.settings.tools.mcp.items():
+            # Of `Bearer …`, what comes last is secret.
+            heads = {
+                key.replace("-", "_"): told.split(" ")[-1] for key, told in its.headers.items()
+            }
+            found = redaction.secrets_of({**its.env, **heads})
+            known |= {f"{server}-{name}": value for name, value in found.items()}
         with contextlib.suppress(errors.MindstoneError):
             known |= written_keys(self.home.keys)
         with contextlib.suppress(OSError, ValueError):

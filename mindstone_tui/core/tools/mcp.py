@@ -359,7 +359,14 @@ class McpServer(msgspec.Struct, eq=False):
         return streamable_http_client(self._settings.url, http_client=caller)
 
     async def _answered_with(self, reply: Any) -> None:
-        self._status = reply.status_code
+        """Note how an address answers; what is no stream of events is read, within a bound."""
+        self._status, body = reply.status_code, bytearray()
+        if not reply.headers.get("content-type", "").startswith("text/event-stream"):
+            async for piece in reply.aiter_bytes():
+                body += piece
+                if len(body) > _LONGEST_LINE:
+                    raise ToolError(f"an answer is longer than {_LONGEST_LINE:,} bytes", "")
+            reply._content = bytes(body)  # where the library would put it, without a bound
 
     async def _declarations(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """Every usable tool's declaration as one canonical text, and why others are not usable."""

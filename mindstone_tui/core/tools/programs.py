@@ -40,7 +40,7 @@ class RiskyOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     single: tuple[str, ...] = ()
     """Whole names after one dash or two, for programs that have no bundles."""
     words: tuple[str, ...] = ()
-    """Beginnings of words that are no options, such as `+toolchain`."""
+    """Beginnings of words, such as `+toolchain`; what follows `--` is for another program."""
     operands: bool = False
     """Any word that is no option counts: the program writes to a file it is named."""
     bare_bundle: bool = False
@@ -111,7 +111,8 @@ def has_risky_option(command: tuple[str, ...]) -> bool:
 
 
 def _is_risky(table: RiskyOptions, word: str, *, first: bool) -> bool:
-    if word.startswith(table.words) or (table.words and "%G" in word):  # asks gpg, as git is told
+    asks_gpg = "%G" in word or "%(signature" in word  # as git is told
+    if word.startswith(table.words) or (table.words and asks_gpg):
         return True
     if not word.startswith("-") or word == "-":
         bundle = first and table.bare_bundle and any(sign in table.letters for sign in word)
@@ -369,9 +370,15 @@ def _docker(words: list[str]) -> Doings:
         yield "network", f"docker {action} talks to its server"
 
 
+_EVERY_PROCESS: Final = pattern_of(r"(?:-[AadefFHjlL]+ ?)*(?:-[Ae]*o [a-df-z,%=]+)?")
+"""Words in which `e` has its dash for sure: what makes no sense so, `ps` reads without it."""
+
+
 def _ps(words: list[str]) -> Doings:
     """Without a dash `e` shows the variables of every process; with one it shows every process."""
-    if any("E" in word or ("e" in word if word[:1] != "-" else "env" in word) for word in words):
+    short = " ".join(word for word in words if word[:2] != "--")
+    plain = "e" not in short or _EVERY_PROCESS.fullmatch(short)
+    if not plain or any("E" in word or "env" in word for word in words):
         yield from _shows_variables(words)
     yield "reads", "only looks"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from mindstone_tui.cli.main import run as run_verb
 from mindstone_tui.core import errors
 from mindstone_tui.core.entries import Span
 from mindstone_tui.core.entries.conversation import ToolRefused, ToolReturned
@@ -245,7 +246,10 @@ def test_an_order_of_work_lets_through_what_was_prepared() -> None:
 
 
 async def test_a_rule_binds_on_the_machine_that_its_session_was_brought_to(
-    home: Path, tmp_path: Path
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     model = script(tmp_path, calls(("shell", {"command": "git push -f"})), {"text": "Not pushed."})
     async with on_stage(home, model=model) as stage:
@@ -268,8 +272,9 @@ async def test_a_rule_binds_on_the_machine_that_its_session_was_brought_to(
     assert [one.by for one in stage.entries(ToolRefused)] == ["your rule"]
     async with on_stage(home, model=model) as stage:
         await stage.run("/rules retire 2")
-    list(sync(FileStore(there), FileStore(here)))
-    assert RuleBook(there).take_over(brought) == []
+    monkeypatch.setenv("MINDSTONE_HOME", str(tmp_path / "laptop"))
+    assert run_verb(["sync", str(home)]) == 0
+    assert f"Rule 3 was retired in it: {NEVER}" in capsys.readouterr().err
     assert [one.words for one in RuleBook(there).all() if not one.retired] == ["Be brief."]
 
 

@@ -621,6 +621,47 @@ def test_git_and_services_are_told_and_their_change_is_drift(tmp_path: Path) -> 
     assert "port" in environment_text(then)[0]
 
 
+def test_a_branch_that_leads_out_of_its_repository_has_no_commit(tmp_path: Path) -> None:
+    work, head = tmp_path / "work", tmp_path / "work" / ".git" / "HEAD"
+    subprocess.run(["git", "init", "-q", str(work)], check=True)
+    (tmp_path / "secret").write_text("ab" * 20)
+    (work / ".git/refs/heads/out").symlink_to(tmp_path)
+    (work / ".git/refs/heads/own").write_text("cd" * 20)
+    (work / ".git/refs/heads/round").symlink_to("round")
+    there = {"own": "cd" * 20}
+    for branch in ("own", "out/secret", "../../../../secret", "round", "round/x"):
+        head.write_text(f"ref: refs/heads/{branch}\n")
+        assert git_position(work) == (branch, there.get(branch, ""))
+
+
+def test_no_program_that_a_repository_names_is_run_for_its_changes(tmp_path: Path) -> None:
+    ran, inner = tmp_path / "ran", tmp_path / "work" / "inner"
+    evil = f"touch {ran}; cat"
+
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=x", "-c", "user.email=x@x")
+        subprocess.run(["git", *who, "-C", str(inner.parent), *words], check=True)
+
+    for folder in (inner.parent, inner):
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    (inner.parent / ".gitattributes").write_text("* filter=a=b\n")
+    for name in ("one.py", "inner/two.py"):
+        (inner.parent / name).write_text("x = 1\n")
+    git("-C", "inner", "add", "two.py")
+    git("-C", "inner", "commit", "-qm", "inner")
+    git("add", "one.py", "inner")
+    git("commit", "-qm", "outer")
+    git("config", "filter.a=b.clean", evil)
+    git("config", "filter.a=b.required", "true")
+    git("config", "core.fsmonitor", evil)
+    git("-C", "inner", "config", "filter.inner.clean", evil)
+    (inner / ".git/info/attributes").write_text("* filter=inner\n")
+    (inner / "two.py").write_text("x = 2\n")
+    (inner.parent / "one.py").write_text("x = 2\n")
+    assert git_changes(inner.parent) == ("M one.py", "?? .gitattributes")
+    assert not ran.exists()
+
+
 class CountingHistory(History):
     """Counts the lines that are handed out whole."""
 

@@ -249,6 +249,34 @@ async def test_a_commit_its_notes_and_the_message_of_the_next_one_name_the_turn(
     assert git(work, "status", "--porcelain") == b""
 
 
+@GIT
+async def test_nothing_that_a_repository_names_in_its_settings_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = await hello(tmp_path, monkeypatch)
+    ran, message = tmp_path / "ran", tmp_path / "message"
+    git(work, "init", "-q")
+    git(work, "commit", "-q", "--allow-empty", "-m", "nothing")
+    git(work, "add", "-A")
+    git(work, "config", "trailer.evil.command", f"touch {ran}; echo")
+    message.write_text("Say hello\n")
+    assert mindstone_here("blame", "--trailer", str(message), cwd=work).returncode == 0
+    assert "Made-in: " in message.read_text()
+    assert not ran.exists()
+    git(work, "commit", "-qm", "one")
+    blob = git(work, "rev-parse", "HEAD:f.py").decode().strip()
+    (work / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    for name, value in (
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "evil"),
+        ("remote.evil.url", str(tmp_path)),
+        ("remote.evil.uploadpack", f"touch {ran};"),
+    ):
+        git(work, "config", name, value)
+    assert mindstone_here("blame", "--commit", "HEAD", cwd=work).returncode
+    assert not ran.exists()
+
+
 def claude_row(work: Path, number: int, role: str, content: Any) -> dict[str, Any]:
     return {
         "type": role,

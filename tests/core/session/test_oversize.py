@@ -185,13 +185,20 @@ async def test_keys_of_our_own_are_known_by_their_value(home: Path, tmp_path: Pa
     store_key(places.keys, "openai", key)
     places.serve_token.parent.mkdir(parents=True, exist_ok=True)
     places.serve_token.write_text(f"{token}\n")
+    given, shown = "meadow4cello7thimble1walrus", "lagoon3anvil8ribbon5badger"
+    (home / "config.toml").write_text(
+        '[tools.mcp.it]\nurl = "https://x.example"\nenabled = false\n'
+        f'env = {{ IT_TOKEN = "{given}" }}\n'
+        f'headers = {{ Authorization = "Bearer {shown}", Accept = "application/json" }}\n'
+    )
     model = script(tmp_path, {"text": "Fine."})
     async with on_stage(home, model=model, cwd=tmp_path) as stage:
-        await stage.say(f"The files say {key} and {token}.")
+        await stage.say(f"The files say {key}, {token}, {given}, {shown} and application/json.")
         (said,) = stage.entries(UserMessage)
     assert "[redacted:openai:" in said.text
-    assert key not in said.text
-    assert token not in said.text
+    assert "[redacted:it-Authorization:" in said.text
+    assert "application/json" in said.text
+    assert not [secret for secret in (key, token, given, shown) if secret in said.text]
 
 
 class Blocked(WordModel):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -27,8 +28,8 @@ from mindstone_tui.core.errors import HistoryAway
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.shared.sync import Synced, answer, remote_store, sync
 from mindstone_tui.core.transcript import History, Transcript, verify
-from mindstone_tui.core.transcript.history_store import FileStore, LineStore
-from mindstone_tui.core.transcript.reader import MOST_STRAY, copies_in
+from mindstone_tui.core.transcript.history_store import FileStore, LineStore, StoredSession
+from mindstone_tui.core.transcript.reader import MOST_STRAY, Head, copies_in
 from tests.builders import say
 from tests.cli.program import ROOT
 
@@ -175,6 +176,35 @@ def test_a_flood_of_empty_lines_is_no_history(tmp_path: Path) -> None:
     assert [each.state for each in sync(home.store(), stick.store())] == ["failed"]
     with History(stick.places.session(SessionKey.parse("main"))) as history:
         assert history.head.seq == -1
+
+
+@pytest.mark.parametrize(
+    "moment", ["9999-99-99", "\x1b[2J", "0001-01-01T00:00:00+23:59", "0001-01-01"]
+)
+def test_a_session_of_a_time_that_never_was_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    home, stick = Machine(tmp_path / "home"), Machine(tmp_path / "stick")
+    home.says("mine is blue")
+    stick.says("theirs is blue", "other")
+    transcript = stick.places.session(SessionKey.parse("other")).transcript
+    before, lines = "", []
+    for raw in transcript.read_bytes().splitlines():
+        line = json.loads(raw)
+        line |= {"ts": moment, "prev": before or line["prev"]}
+        del line["hash"]
+        said = json.dumps(line).encode()[:-1]
+        before = hashlib.sha256(said).hexdigest()
+        lines.append(said + f',"hash":"{before}"}}\n'.encode())
+    transcript.write_bytes(b"".join(lines))
+    monkeypatch.setenv("MINDSTONE_HOME", str(home.folder))
+    for verb in (
+        ["sync", str(stick.folder)],
+        ["search", "blue"],
+        ["stats"],
+        ["log", "-s", "other"],
+    ):
+        assert run_verb(verb) == 0, verb
 
 
 def grown_apart(root: Path) -> tuple[Machine, Machine]:
@@ -397,6 +427,21 @@ def test_a_fork_ends_where_its_peer_said_that_it_ends(tmp_path: Path) -> None:
     assert a.holds() == {*a.said, *b.said}
 
 
+class Nameless(FileStore):
+    """A peer that says it has a session without a name, too."""
+
+    def sessions(self) -> list[StoredSession]:
+        key = SessionKey("default", "")
+        return [*super().sessions(), StoredSession(key=key, head=Head(5, "x"), size=9)]
+
+
+def test_a_session_without_a_name_is_told_and_all_others_meet(tmp_path: Path) -> None:
+    a, b = grown_apart(tmp_path)
+    done = list(sync(a.store(), Nameless(b.places)))
+    assert [each.session for each in done if each.state == "failed"] == ["agent:default:"]
+    assert a.holds() == {*a.said, *b.said}
+
+
 def test_what_is_no_question_is_answered_with_a_sentence_and_changes_nothing(
     tmp_path: Path,
 ) -> None:
@@ -425,7 +470,7 @@ def test_the_verb_syncs_with_a_machine_that_ssh_reaches_past_what_a_login_prints
     there.parent.mkdir()
     # Stands for ssh and the login there; the line, and the program at its end, are real.
     there.write_text(
-        "#!/bin/sh\nshift 4\necho Welcome\n"
+        "#!/bin/sh\nshift 4\necho Welcome\nprintf 'Hi \\033]0;evil\\007' >&2\n"
         f'exec env MINDSTONE_HOME={b.folder} {sys.executable} -P -m mindstone_tui sync "$@"\n'
     )
     there.chmod(0o755)
@@ -438,6 +483,8 @@ def test_the_verb_syncs_with_a_machine_that_ssh_reaches_past_what_a_login_prints
 
     done = run("b.example")
     assert done.returncode == 0, done.stderr
+    assert "Hi " in done.stderr
+    assert "\x1b" not in done.stderr
     assert "agent:default:main  grew on both sides: theirs is agent:default:main@" in done.stdout
     assert a.holds() == b.holds() == {*a.said, *b.said}
     states = [json.loads(line)["state"] for line in run("b.example", "--json").stdout.splitlines()]

@@ -252,7 +252,8 @@ def test_a_star_reaches_nothing_through_links_and_no_variables(context: ToolCont
         "allow": "cat safe; cat inside/file; cat missing; cat around; ps aux; ps -ef; grep x safe",
         "ask": "cat out; head -n1 ./out; grep x safe out; cat inside/up/x; wc --files0-from=out; "
         "cd inside && cat up/x; cd inside/up && ls; cat safe && cat out; ps eww; ps -p 1 e; "
-        "ps -E; ps -o environ; printenv HOME; grep -R x .; find -L .; rg -L x; diff -r a b",
+        "ps -E; ps -o environ; ps -auxe; ps -e -x; printenv HOME; grep -R x .; find -L .; rg -L x; "
+        "diff -r a b",
     }
     for verdict, commands in expected.items():
         for command in commands.split("; "):

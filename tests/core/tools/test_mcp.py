@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import gzip
 import os
 import socket
 import subprocess
@@ -183,6 +185,20 @@ def port() -> Iterator[int]:
 async def test_a_server_is_used_over_http(start: Start, port: int, context: ToolContext) -> None:
     offer = await start(url=f"http://127.0.0.1:{port}/mcp").offer({})
     assert "42" in (await use(offer, "add", '{"first": 2, "second": 40}', context)).text
+
+
+async def test_an_answer_over_http_without_an_end_costs_the_call(start: Start) -> None:
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\n"
+        writer.write(head + b"connection: close\r\n\r\n" + gzip.compress(bytes(1 << 24)))
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(flood, "127.0.0.1", 0) as listener:
+        address = listener.sockets[0].getsockname()
+        with pytest.raises(ToolError, match="longer than"):
+            await start(url=f"http://127.0.0.1:{address[1]}/mcp").offer({})
 
 
 def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:

