@@ -201,14 +201,8 @@ def _log(error: BaseException) -> Path | None:
 
     with contextlib.suppress(MindstoneError):
         log = Places.resolve(os.environ).log
-        return log if record(error, log, _without_secrets) else None
+        return log if record(error, log) else None
     return None
-
-
-def _without_secrets(text: str) -> str:
-    from mindstone_tui.core.redaction import Redactor, secrets_of  # 10 ms
-
-    return Redactor(secrets_of(os.environ)).redact(text).text
 
 
 _PR_SET_DUMPABLE: Final = 4

@@ -17,9 +17,16 @@ LONGEST_LOG: Final = 4 << 20
 """When the log is longer than this, it is kept once as `.old` and started anew."""
 
 
-def record(error: BaseException, log: Path, clean: Callable[[str], str] = str) -> bool:
+def record(error: BaseException, log: Path, clean: Callable[[str], str] | None = None) -> bool:
     """Append an error's traceback to the log, without its secrets; False if that is impossible."""
-    return note(clean("".join(traceback.format_exception(error))), log, apart="\n")
+    told = "".join(traceback.format_exception(error))
+    return note((clean or _without_secrets)(told), log, apart="\n")
+
+
+def _without_secrets(text: str) -> str:
+    from mindstone_tui.core.redaction import Redactor, secrets_of  # 10 ms, and only after a bug
+
+    return Redactor(secrets_of(os.environ)).redact(text).text
 
 
 def note(text: str, log: Path, *, apart: str = " ") -> bool:

@@ -217,7 +217,7 @@ class EditorAgent:
         self._open: dict[str, OpenSession] = {}
         self._peer: Peer | None = None
         self.report_bug: Callable[[BaseException], object] = partial(
-            diagnostics.record, log=home.places.log, clean=str
+            diagnostics.record, log=home.places.log
         )
 
     async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

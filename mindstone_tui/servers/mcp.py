@@ -169,7 +169,7 @@ def _tools(memory: MemoryServer, home: api.Home) -> dict[str, Any]:
         except MindstoneError as error:
             return failed(error.sentence)
         except Exception as error:  # a bug costs the call, and its traceback goes to the log
-            diagnostics.record(error, home.places.log, str)
+            diagnostics.record(error, home.places.log)
             return failed(f"The tool failed: {type(error).__name__}.")
         content = [types.TextContent(text=_pretty(told))]
         return types.CallToolResult(content=list(content), structured_content=told)

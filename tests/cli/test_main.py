@@ -15,6 +15,7 @@ from mindstone_tui import __version__
 from mindstone_tui.cli import main
 from mindstone_tui.cli.main import run
 from mindstone_tui.cli.output import harmless_json, own_command
+from mindstone_tui.core import diagnostics
 from tests.builders import say, transcript_in
 from tests.cli.program import ROOT, mindstone, mindstone_here
 from tests.cli.terminal import OnTerminal
@@ -362,3 +363,17 @@ def test_a_shell_completes_verbs_options_and_sessions(
         env={**os.environ, **asked, "PYTHONPATH": str(ROOT)},
     )
     assert offered in done.stdout
+
+
+def test_no_log_has_a_secret_that_an_error_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARBOUR_API_KEY", "Tr0ub4dor-and-3-herons")
+    log = tmp_path / "log"
+    try:
+        raise ValueError("refused: Tr0ub4dor-and-3-herons and ghp_" + "a1B2" * 9)
+    except ValueError as error:
+        assert diagnostics.record(error, log)
+    assert "refused" in log.read_text()
+    assert "herons" not in log.read_text()
+    assert "ghp_a1B2" not in log.read_text()
