@@ -173,6 +173,7 @@ class RulesFeature(Feature):
         "| replay SESSION]",
         words=("add", "retire", "why", "adopt", "report", "replay"),
         looks=("why", "report", "replay"),
+        changes_window=True,
     )
     async def rules(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Show the rules you set, set one, or retire one.

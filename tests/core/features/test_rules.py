@@ -19,7 +19,7 @@ from mindstone_tui.core.entries.derived import (
     RuleFired,
     RuleSet,
 )
-from mindstone_tui.core.events import Answer, ToolAsked
+from mindstone_tui.core.events import Answer, ContextReported, ToolAsked
 from mindstone_tui.core.features.rules import tried, why
 from mindstone_tui.core.interchange.export.story import StorySource, outcomes
 from mindstone_tui.core.library.lease import appending
@@ -394,3 +394,14 @@ def test_a_rule_is_tried_with_the_arguments_of_an_edit_and_told_in_full(tmp_path
         says('{"path"')
     assert "more of the kind" not in why(places, 2).text
     assert "`deploy.sh`; `deploy`" in why(places, 2).text
+
+
+async def test_the_panel_shows_a_rule_as_soon_as_it_is_set_and_no_longer_than_it_stands(
+    home: Path,
+) -> None:
+    async with on_stage(home) as stage:
+        await stage.say("hello")
+        for line, shown in (("/rules add be brief", True), ("/rules retire 1", False)):
+            await stage.run(line)
+            report = [one for one in stage.heard if isinstance(one, ContextReported)][-1].report
+            assert ("Rule 1: be brief" in report.beside) is shown
