@@ -18,8 +18,8 @@ from mindstone_tui.cli.output import Progress, hint, say, say_json
 from mindstone_tui.core import paths, text
 from mindstone_tui.core.errors import ExitCode, UsageError
 from mindstone_tui.core.features.rules import brought_with
-from mindstone_tui.core.shared.sync import Synced, answer, remote_store, sync
-from mindstone_tui.core.transcript.history_store import FileStore, LineStore
+from mindstone_tui.core.shared.sync import Synced, SyncedStore, answer, remote_store, sync
+from mindstone_tui.core.transcript.history_store import FileStore
 
 
 def sync_sessions(
@@ -62,7 +62,7 @@ def sync_sessions(
 
 
 @contextlib.contextmanager
-def _other(where: str) -> Iterator[LineStore]:
+def _other(where: str) -> Iterator[SyncedStore]:
     """The folder or the machine of that name."""
     folder = Path(where).expanduser()
     if where and folder.is_dir():

@@ -13,7 +13,7 @@ checks as it always does: whoever asks can append what must follow, and overwrit
 import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import IO, Any, Final, Literal, cast, get_type_hints
+from typing import IO, Any, Final, Literal, Protocol, cast, get_type_hints
 
 import msgspec
 
@@ -36,6 +36,13 @@ _FORKS_OWN: Final = ("statement_superseded", "imported")
 _SHOWN_OF_HASH: Final = 12
 
 
+class SyncedStore(LineStore, Protocol):
+    """One whose lines others can reach beside it, so that they are proven before they are used."""
+
+    def require_sound(self, key: SessionKey) -> None:
+        """Raise `DamagedTranscript` where a session is not what was written."""
+
+
 class Synced(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one session."""
 
@@ -51,7 +58,9 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sync(
-    here: LineStore, there: LineStore, progress: Callable[[int, int], None] = lambda done, of: None
+    here: SyncedStore,
+    there: SyncedStore,
+    progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Iterator[Synced]:
     """Bring both sides to hold what either does; one that cannot be copied stops no other."""
     mine = {each.key: each.head for each in here.sessions()}
@@ -68,11 +77,14 @@ def sync(
             yield Synced(session=str(key), state="failed", why=why)
 
 
-def _one(key: SessionKey, own: Head, other: Head, here: LineStore, there: LineStore) -> Synced:
+def _one(key: SessionKey, own: Head, other: Head, here: SyncedStore, there: SyncedStore) -> Synced:
     name = str(key)
     known = other == NOTHING and _is_known(key, own, here, there)
     if own == other or known or (own == NOTHING and _is_known(key, other, there, here)):
         return Synced(session=name, state="same")
+    for store, head in ((here, own), (there, other)):
+        if head.seq >= 0:
+            store.require_sound(key)
     if own.seq > other.seq and head_at(here, key, other.seq) == other:
         stores.copy_session(key, here, there)
         return Synced(session=name, state="taken", lines=own.seq - other.seq)
@@ -171,13 +183,13 @@ _LONGEST: Final = 1 << 29
 """Bytes of one question or answer: some lines of history, or the body of one."""
 _KINDS: Final = {
     name: get_type_hints(method)
-    for name, method in vars(LineStore).items()
+    for name, method in (vars(LineStore) | vars(SyncedStore)).items()
     if name[0] != "_" and callable(method)
 }
 """What can be asked for, and what it takes and gives."""
 
 
-def answer(store: LineStore, asked: IO[bytes], told: IO[bytes]) -> None:
+def answer(store: SyncedStore, asked: IO[bytes], told: IO[bytes]) -> None:
     """Answer questions about a store until nobody asks any more."""
     told.write(_HELLO)
     told.flush()
@@ -195,14 +207,14 @@ def answer(store: LineStore, asked: IO[bytes], told: IO[bytes]) -> None:
         told.flush()
 
 
-def remote_store(name: str, told: IO[bytes], asked: IO[bytes]) -> LineStore:
+def remote_store(name: str, told: IO[bytes], asked: IO[bytes]) -> SyncedStore:
     """The store that answers at the other end."""
     for _ in range(_GREETINGS):
         if (line := asked.readline(_GREETING)) in (b"", _HELLO):
             break
     if line != _HELLO:
         raise _away(name)
-    return cast(LineStore, _Remote(name, told, asked))
+    return cast(SyncedStore, _Remote(name, told, asked))
 
 
 def _away(name: str) -> HistoryAway:
@@ -213,7 +225,7 @@ def _away(name: str) -> HistoryAway:
 
 
 class _Remote:
-    """Passes every question of a `LineStore` on."""
+    """Passes every question of a `SyncedStore` on."""
 
     def __init__(self, name: str, told: IO[bytes], asked: IO[bytes]) -> None:
         self.name, self._told, self._asked = name, told, asked

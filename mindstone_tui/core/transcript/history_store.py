@@ -24,7 +24,7 @@ from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.transcript.encode import timestamp
 from mindstone_tui.core.transcript.file import Tail, TranscriptFile
 from mindstone_tui.core.transcript.reader import Head, History, read_line
-from mindstone_tui.core.transcript.verify import blobs_of
+from mindstone_tui.core.transcript.verify import blobs_of, verify
 
 NOTHING: Final = Head(-1, GENESIS)
 """The head of a history in which nothing stands yet."""
@@ -322,6 +322,16 @@ class FileStore:
                     return
                 yield raw
                 expected += 1
+
+    def require_sound(self, key: SessionKey) -> None:
+        """Prove all of it; a last line that was broken off is no damage: it is written again."""
+        for problem in verify(self._session(key)).problems:
+            if problem.kind != "torn":
+                raise DamagedTranscript(
+                    f"{self.name} has a damaged copy of {key}: line {problem.line}: "
+                    f"{problem.detail}.",
+                    "It was left alone on both sides; `mindstone verify` says all that is wrong.",
+                )
 
     def wait(self, key: SessionKey, after: int, seconds: float) -> bool:
         """Look again and again until there is something."""

@@ -26,9 +26,9 @@ from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.errors import HistoryAway
 from mindstone_tui.core.paths import Places, SessionKey
-from mindstone_tui.core.shared.sync import Synced, answer, remote_store, sync
+from mindstone_tui.core.shared.sync import Synced, SyncedStore, answer, remote_store, sync
 from mindstone_tui.core.transcript import History, Transcript, verify
-from mindstone_tui.core.transcript.history_store import FileStore, LineStore, StoredSession
+from mindstone_tui.core.transcript.history_store import FileStore, StoredSession
 from mindstone_tui.core.transcript.reader import MOST_STRAY, Head, copies_in
 from tests.builders import say
 from tests.cli.program import ROOT
@@ -70,7 +70,7 @@ class Machine:
         return {str(own.key): own.transcript.read_bytes() for own in self.places.sessions()}
 
 
-def met(one: LineStore, other: LineStore) -> list[Synced]:
+def met(one: SyncedStore, other: SyncedStore) -> list[Synced]:
     done = list(sync(one, other))
     assert [each.why for each in done if each.state == "failed"] == []
     return done
@@ -330,6 +330,34 @@ def test_a_copy_that_ends_anywhere_is_completed_and_a_damaged_one_is_left_alone(
     assert "fact 9" not in a.holds()
 
 
+@pytest.mark.parametrize("grown", ["a", "b", "ab"])
+@pytest.mark.parametrize("damaged", ["a", "b"])
+def test_a_copy_that_was_altered_in_its_middle_is_named_and_left_alone_on_both_sides(
+    tmp_path: Path, damaged: str, grown: str
+) -> None:
+    """Over a line, too: whoever has the damage says so."""
+    a, b = Machine(tmp_path / "a"), Machine(tmp_path / "b")
+    a.says("fact 1")
+    a.says("fact 2")
+    met(a.store(), b.store())
+    hurt = (a if damaged == "a" else b).places.session(SessionKey.parse("main")).transcript
+    hurt.write_bytes(hurt.read_bytes().replace(b"fact 1", b"fact 9"))
+    for machine in (a, b):
+        if machine.folder.name in grown:
+            machine.says("more")
+        machine.says("sound", machine.folder.name)
+    before = a.bytes(), b.bytes()
+    done: list[Synced] = []
+    over_a_line(b, lambda there: done.extend(sync(a.store(), there)))
+    states = {each.session.rpartition(":")[2]: each.state for each in done}
+    assert states == {"a": "taken", "b": "brought", "main": "failed"}
+    assert "damaged copy of agent:default:main: line 2" in done[-1].why
+    after = a.bytes(), b.bytes()
+    assert [each["agent:default:main"] for each in after] == [
+        each["agent:default:main"] for each in before
+    ]
+
+
 class CutLine:
     """A line that breaks after so many answers."""
 
@@ -341,7 +369,7 @@ class CutLine:
         return self._inner.readline(most) if self._left >= 0 else b'{"value'
 
 
-def over_a_line(machine: Machine, use: Callable[[LineStore], Any], answers: int = 10_000) -> None:
+def over_a_line(machine: Machine, use: Callable[[SyncedStore], Any], answers: int = 10_000) -> None:
     """Give somebody a machine's sessions over pipes, as ssh would."""
     (asked, ask), (hear, told) = os.pipe(), os.pipe()
 
@@ -401,7 +429,7 @@ def test_an_answer_that_is_none_fails_its_session_with_a_sentence(
     before = a.bytes()
     found: list[Synced] = []
 
-    def meet(there: LineStore) -> None:
+    def meet(there: SyncedStore) -> None:
         there._asked = SpoiledLine(there._asked, lambda line: spoiled)  # type: ignore[attr-defined]
         found.extend(sync(a.store(), there))
 
