@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from mindstone_tui.cli import doctor
 from mindstone_tui.cli.main import run
 from mindstone_tui.core.config import Settings
 from mindstone_tui.core.doctor import Check, CheckEnvironment
-from mindstone_tui.core.doctor.home import file_system_of
+from mindstone_tui.core.doctor.home import file_system_of, unaltered
 from mindstone_tui.core.doctor.home import home as checks_of_home
 from mindstone_tui.core.paths import DEFAULT_SESSION, Places
 from tests.builders import places_in, say, transcript_in
@@ -62,6 +63,26 @@ def test_doctor_names_what_is_wrong_and_a_remedy(home: Path, capsys: Capture) ->
     assert outcomes["index"] == "warn"
     assert run(["doctor"]) == 1
     assert "mindstone verify" in capsys.readouterr().out
+
+
+def test_one_altered_byte_in_the_middle_of_any_session_is_no_sound_installation(
+    home: Path, capsys: Capture
+) -> None:
+    for session in ("a", "b"):
+        with contextlib.closing(transcript_in(home, session)) as transcript:
+            say(transcript, "question", "answer")
+            say(transcript, "another", "answer")
+    altered = places_in(home, "a").transcript
+    altered.write_bytes(altered.read_bytes().replace(b"question", b"questiom"))
+    assert run(["doctor", "--json"]) == 1
+    found = {check["id"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    check = found["sessions.unaltered"]
+    assert "1 damaged, of 2 sessions. The first is agent:default:a, line 2" in check["detail"]
+    assert "mindstone verify -s agent:default:a" in check["remedy"]
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    around = CheckEnvironment(places, {}, Settings(), DEFAULT_SESSION)
+    (at_once,) = unaltered(around, seconds=0)
+    assert "the 1 newest of 2; `mindstone verify --all` reads all" in at_once.detail
 
 
 def test_doctor_names_a_rescue_file(home: Path, capsys: Capture) -> None:

@@ -33,6 +33,7 @@ _SPACE_TO_FEEL_WELL: Final = 1 << 30
 _MOST_LOOKED_AT: Final = 200_000
 _MOST_OF_A_PERSON: Final = 2_000
 _MOST_NAMED: Final = 20
+_SECONDS_TO_VERIFY: Final = 2.0
 _REMOTE: Final = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "sshfs", "fuse.sshfs", "ncpfs", "davfs"}
 )
@@ -47,6 +48,7 @@ def home(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
     yield _file_system(around)
     yield _space(around)
     yield _sessions(around)
+    yield from unaltered(around)
     yield _session(around)
     yield from _rescued(around)
 
@@ -216,6 +218,33 @@ def _sessions(around: doctor.CheckEnvironment) -> doctor.Check:
     many = text.plural(len(found), "session")
     detail = f"{many}, {size / 1e6:.1f} MB." if found else "No sessions yet."
     return doctor.passed("sessions", detail)
+
+
+def unaltered(
+    around: doctor.CheckEnvironment, seconds: float = _SECONDS_TO_VERIFY
+) -> Iterator[doctor.Check]:
+    """Whether transcripts are what was written: the newest ones, as many as can be read so fast."""
+    until, found = time.monotonic() + seconds, transcript.list_sessions(around.places)
+    looked_at, damaged = 0, list[transcript.Verdict]()
+    for each in found:
+        verdict = transcript.verify(around.places.session(SessionKey.parse(each.session)))
+        looked_at += 1
+        damaged += [] if verdict.ok else [verdict]
+        if time.monotonic() > until:
+            break
+    rest = f"the {looked_at} newest of {len(found)}; `mindstone verify --all` reads all"
+    of = rest if looked_at < len(found) else text.plural(looked_at, "session")
+    if damaged:
+        first = damaged[0]
+        yield doctor.failed(
+            "sessions.unaltered",
+            f"{len(damaged)} damaged, of {of}. The first is {first.session}, line "
+            f"{first.problems[0].line}: {first.problems[0].detail}.",
+            f"`mindstone verify -s {first.session}` names every such line. Put its "
+            "transcript.jsonl back from a backup; until then `mindstone sync` leaves it alone.",
+        )
+    elif found:
+        yield doctor.passed("sessions.unaltered", f"Every line is what was written: {of}.")
 
 
 def _rescued(around: doctor.CheckEnvironment) -> Iterator[doctor.Check]:
