@@ -26,6 +26,8 @@ from mindstone_tui.core.patterns import pattern_of
 ALIASES: Final = {"mindstone": "agent:default:main"}
 CHILD: Final = "~"
 """Stands between a session's name and the call that its sub-agent serves."""
+OF_OTHERS: Final = "@"
+"""Stands between a session's name and the hash of what another machine went on with in it."""
 EARLIER_INDEX: Final = "index.db"
 """What recall kept of a session alone, before there was a library."""
 SERVE_TOKEN: Final = "serve-token"
@@ -422,12 +424,22 @@ def written_beside(places: Places) -> Path:
 CUT_SHORT: Final = "…"
 
 
-def session_named(places: Places, text: str) -> SessionKey:
-    """The session that somebody names; one that ends in `…` is the only one that begins so."""
-    if not text.endswith(CUT_SHORT):
-        return SessionKey.parse(text)
-    begins = str(SessionKey.parse(text.removesuffix(CUT_SHORT)))
-    found = [each.key for each in places.sessions() if str(each.key).startswith(begins)]
+def session_named(places: Places, text: str, *, begun: bool = False) -> SessionKey:
+    """The session that somebody names; one that ends in `…` is the only one that begins so.
+
+    So is one that is meant to be `begun` and is not, if there is any.
+    """
+    key, cut = SessionKey.parse(text.removesuffix(CUT_SHORT)), text.endswith(CUT_SHORT)
+    if not cut and (not begun or places.session(key).folder.exists()):
+        return key
+    named = ((str(each.key), each.key) for each in places.sessions())
+    found = [
+        each
+        for name, each in named
+        if name.startswith(str(key)) and CHILD not in name[len(str(key)) :]
+    ]
+    if not (found or cut):
+        return key
     if len(found) != 1:
         raise SessionNameError(
             f"{len(found) or 'No'} sessions have a name that begins with {text}",

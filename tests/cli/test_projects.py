@@ -92,6 +92,22 @@ def test_an_older_session_of_no_known_folder_keeps_its_name_and_is_not_taken_ove
     assert places_in(home, "agent:default:ice-api").transcript.exists()
 
 
+def test_what_another_machine_said_beside_a_session_is_not_the_one_that_goes_on_here(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path, home: Path
+) -> None:
+    (stick := tmp_path / "stick").mkdir()
+    sync, say_here = ["sync", str(stick)], ["run", "-q", "--model", "local/guide"]
+    assert run([*say_here, "together"]) == run(sync) == 0
+    monkeypatch.setenv("MINDSTONE_HOME", str(tmp_path / "elsewhere"))
+    assert run(sync) == run([*say_here, "said there"]) == run(sync) == 0
+    monkeypatch.setenv("MINDSTONE_HOME", str(home))
+    assert run([*say_here, "said here"]) == run(sync) == 0
+    assert said_in(capsys) == ["together", "said here"]
+    fork = next(it.key.main for it in Home().places.sessions() if "@" in it.key.main)
+    assert run([*say_here, "-s", fork, "I go on there"]) == 0
+    assert said_in(capsys) == ["together", "said there", "I go on there"]
+
+
 def test_a_fork_is_the_projects_last_session_and_is_titled_as_one(
     repository: Path, capsys: Capture
 ) -> None:

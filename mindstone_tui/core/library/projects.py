@@ -33,9 +33,13 @@ def session_in(home: paths.Places, folder: Path) -> paths.SessionKey:
 def sessions_held_in(home: paths.Places, project: Path) -> Iterator[paths.SessionPlaces]:
     """The sessions that somebody holds here in a project, the one used last first.
 
-    Those of other programs and of sub-agents are not among them.
+    Those of other programs and of sub-agents are not among them. What a sync brought beside a
+    session was used elsewhere: it comes last until it was opened here.
     """
-    for places, _ in reversed(ProjectSessions(home, {}).of(project)):
+    found = [places for places, _ in reversed(ProjectSessions(home, {}).of(project))]
+    for places in sorted(
+        found, key=lambda each: paths.OF_OTHERS in each.key.main and not each.lease.exists()
+    ):
         profile = profiles.current_profile(places)
         if profile is None or profile.program != profiles.OWN or profile.started_by:
             continue

@@ -19,7 +19,7 @@ import msgspec
 
 from mindstone_tui.core.bounded_json import read_as, read_object
 from mindstone_tui.core.errors import DamagedTranscript, HistoryAway, MindstoneError
-from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.paths import OF_OTHERS, SessionKey
 from mindstone_tui.core.transcript import history_store as stores
 from mindstone_tui.core.transcript.history_store import (
     NOTHING,
@@ -30,7 +30,6 @@ from mindstone_tui.core.transcript.history_store import (
 )
 from mindstone_tui.core.transcript.reader import Head
 
-_AT: Final = "@"
 _FORKS_OWN: Final = ("statement_superseded", "imported")
 """What names lines by their numbers, which are the same in the fork."""
 _SHOWN_OF_HASH: Final = 12
@@ -100,7 +99,7 @@ def _one(key: SessionKey, own: Head, other: Head, here: SyncedStore, there: Sync
 
 def _is_known(key: SessionKey, head: Head, holder: LineStore, other: LineStore) -> bool:
     """Whether all of a session is a fork of what the other side has under the session's name."""
-    base = SessionKey(key.agent, key.main.rpartition(_AT)[0])
+    base = SessionKey(key.agent, key.main.rpartition(OF_OTHERS)[0])
     if not base.main or other.find(base) is None:
         return False
     newest, original = (
@@ -127,7 +126,7 @@ def _fork(key: SessionKey, common: Head, source: LineStore, target: LineStore) -
             f"Line {common.seq + 1} of {key} cannot be read in {source.name}.",
             "Nothing was changed; `mindstone verify` says more.",
         )
-    fork = SessionKey(key.agent, f"{key.main}{_AT}{hash_of(first)[:_SHOWN_OF_HASH]}")
+    fork = SessionKey(key.agent, f"{key.main}{OF_OTHERS}{hash_of(first)[:_SHOWN_OF_HASH]}")
     known, kept = source.find(key), target.find(fork)
     standing, head = (target.read(fork), kept.head) if kept else (iter(()), NOTHING)
     header = read_object(next(target.read(fork, 0, 0), b"")) if kept else None
