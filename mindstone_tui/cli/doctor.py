@@ -56,7 +56,7 @@ def _examine(session: str) -> Iterator[tuple[str, Check]]:
     settings, key, own = Settings(), paths.DEFAULT_SESSION, next(iter(ROOMS.values()))
     try:
         settings = load(places(), os.environ).settings
-        key = session_key(session)
+        key = session_key(session, begun=True)
         yield own, passed("config", "The settings are valid.")
     except errors.MindstoneError as error:
         yield own, refused("config", error)

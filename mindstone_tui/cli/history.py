@@ -377,7 +377,7 @@ def files(
     Only files that a turn touched are known. Nothing in the workspace is changed; `mindstone run
     "/undo"` does that.
     """
-    where = options.places().session(options.session_key(session))
+    where = options.places().session(options.session_key(session, begun=True))
     if not where.folder.exists():
         raise where.missing()
     known = file_states.FilesOfSession(where)

@@ -105,10 +105,12 @@ def working_folder(named: Path | None) -> Path:
     return folder
 
 
-def session_key(option: str, folder: Path | None = None) -> paths.SessionKey:
+def session_key(
+    option: str, folder: Path | None = None, *, begun: bool = False
+) -> paths.SessionKey:
     """The session that was named, else the one that is meant in the folder."""
     if option:
-        return paths.session_named(places(), option)
+        return paths.session_named(places(), option, begun=begun)
     from mindstone_tui.api import Home  # 53 ms
 
     return Home().key("", folder or Path.cwd())
@@ -127,8 +129,10 @@ def session_filter(context: typer.Context) -> SessionFilter | None:
 
 def session_to_read(option: str) -> paths.SessionKey:
     """The same for a command that reads it: what other machines wrote is fetched first."""
-    key = session_key(option)
-    fetch_news([key])
+    asked = session_key(option)
+    fetch_news([asked])  # the whole name may be one that only the server knows
+    if (key := session_key(option, begun=True)) != asked:
+        fetch_news([key])
     return key
 
 

@@ -47,9 +47,9 @@ def recall(
     options.check_kinds(kind or (), {*entries.KINDS, *find.recallable_kinds()})
     home = options.places()
     settings = load(home, os.environ).settings
-    key = options.session_key(session)
-    wide = find.checked_scope(scope) != "session"
-    options.fetch_news(None if wide else [key], elsewhere=wide)
+    key = options.session_to_read(session)
+    if find.checked_scope(scope) != "session":
+        options.fetch_news(elsewhere=True)
     with find.StoredRecall(home, key, settings, find.checked_scope(scope)) as stored:
         for line in _queries(query, batch):
             if auto:
@@ -70,8 +70,11 @@ def reindex(
     """Rebuild the recall index from the transcript. Nothing is lost."""
     home = options.places()
     settings = load(home, os.environ).settings
-    options.fetch_news(None if all_sessions else [options.session_key(session)])
-    chosen = list(home.sessions()) if all_sessions else [home.session(options.session_key(session))]
+    if all_sessions:
+        options.fetch_news()
+        chosen = list(home.sessions())
+    else:
+        chosen = [home.session(options.session_to_read(session))]
     wait = not no_wait
     follows = False
     for each in chosen:

@@ -265,8 +265,9 @@ def run_command(
 ) -> None:
     """Run a slash command in a session, and end with its exit code."""
     line = " ".join([f"/{name}", *words])
-    where = options.places().session(options.session_to_read(session))
     begins = " ".join(line.split()[:2]) in _BEGINNINGS
+    named = options.session_key(session) if begins else options.session_to_read(session)
+    where = options.places().session(named)
     if not begins and not where.transcript.exists():
         raise where.missing()
     opening = connect(

@@ -77,6 +77,34 @@ def test_a_session_is_found_by_the_name_that_the_list_shows(
     assert "No sessions have a name that begins with nobody…" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "verb",
+    [
+        *("log", "verify", "export", "context", "recall deep", "reindex", "files", "cost"),
+        *("replay", "health", "checkpoint show"),
+    ],
+)
+def test_a_verb_that_reads_takes_the_beginning_of_one_session_s_name(
+    sessions: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path, verb: str
+) -> None:
+    with contextlib.closing(transcript_in(home, f"agent:default:{LONG}~helper")) as child:
+        say(child, "question", "answer")
+    told = [
+        (run([*verb.split(), "-s", name]), *capsys.readouterr())
+        for name in (LONG, "claude-code-7777")
+    ]
+    assert told[0] == told[1]
+
+
+def test_the_beginning_of_a_name_is_no_session_where_one_is_begun_or_several_are_meant(
+    sessions: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    assert run(["task", "start", "Paint | when: it is blue", "-s", "claude-code"]) == 0
+    assert run(["log", "-s", "claude-cod"]) == 2
+    assert "2 sessions have a name that begins with claude-cod" in capsys.readouterr().err
+    assert run(["log", "-s", "nobody"]) == 1
+
+
 @pytest.mark.parametrize("asked", ["--no-color", "NO_COLOR"])
 def test_nobody_gets_colour_who_does_not_want_it(sessions: pytest.MonkeyPatch, asked: str) -> None:
     if asked == "NO_COLOR":
