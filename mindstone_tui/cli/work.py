@@ -47,7 +47,10 @@ def fix(
                 hint('What ended one of them: mindstone fix "…"')
             return
         found = work.fixes(error, k)
-    none = "No session was found that met this error and got past it."
+    none = (
+        "No tool printed this error in a session that got past it. What was said or pasted is not "
+        "looked at: `mindstone search` finds it there."
+    )
     for remedy in _to_print(found, none, {"error": error, "remedies": found}, json=json):
         _print_remedy(remedy)
 

@@ -301,7 +301,7 @@ def _how_it_worked(done: Done, command: str) -> tuple[str, str] | None:
 
 def _what_ended(error: str, done: Done, signature: str) -> tuple[str, str] | None:
     """The command after which one worked again that had met an error."""
-    for met in done.like(signature, _LOOKED_AT):
+    for met in done.like(error, _LOOKED_AT):
         if _are_alike(error, met.error) and (found := _end_of(done, met)):
             worked, said = found
             return f"This error was met {_place(met)}; what ended it, #{worked.seq}:", said

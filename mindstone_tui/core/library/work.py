@@ -99,7 +99,7 @@ class WorkDone:
         """What was done after an error like this one, where it did not come back."""
 
         def ask(done: acts.Done) -> list[Remedy]:
-            met = done.like(acts.signature_of(error), _FOLLOWED)
+            met = done.like(error, _FOLLOWED)
             return list(remedies(done, met or _alike(error, done.failures(_LOOKED_AT))))
 
         return [
@@ -203,10 +203,14 @@ class WorkDone:
 
 
 def _alike(error: str, failures: Sequence[Act]) -> list[Act]:
-    """Failures that say most of what an error says."""
+    """Failures of an error's kind that say most of what it says."""
     asked = _words(error)
     most = _MOST_WORDS * len(asked)
-    return [act for act in failures if asked and len(asked & _words(act.error)) >= most]
+    return [
+        act
+        for act in failures
+        if asked and len(asked & _words(act.error)) >= most and acts.is_of_kind(error, act.error)
+    ]
 
 
 def _words(error: str) -> set[str]:

@@ -40,6 +40,7 @@ _WORD: Final = pattern_of(r"[\w./+-]{1,100}")
 _RAISED: Final = pattern_beside(__file__, "raised", re.IGNORECASE)
 _VARIES: Final = pattern_beside(__file__, "varies", re.IGNORECASE)
 """What differs between two runs that met the same error: addresses, hashes, folders, numbers."""
+_CODE: Final = pattern_beside(__file__, "code")
 _ENDED: Final = pattern_of(r"(?:command |process )?exit(?:ed)?\b.{0,20}\bcode\b.*", re.IGNORECASE)
 """That something failed, and nothing of why."""
 _SIGNATURE: Final = 160
@@ -134,6 +135,15 @@ def signature_of(error: str) -> str:
     return " ".join(told.casefold().split())[:_SIGNATURE]
 
 
+def is_of_kind(error: str, other: str) -> bool:
+    """Whether an output says every code that an error is named by: TS2551, ORA-00942, errno 13."""
+    return _codes(named_in(error) or error) <= _codes(other)
+
+
+def _codes(text: str) -> set[str]:
+    return {found[found.lastgroup or 0].upper() for found in _CODE.finditer(text)}
+
+
 def named_in(error: str) -> str:
     """The last line of an output that names an error; empty for none."""
     lines = (line.strip() for line in reversed(error.splitlines()))
@@ -205,11 +215,13 @@ class Done:
         """What failed and said something, the newest first."""
         return self._select(f"error <> '' order by ts desc limit {most:d}", ())
 
-    def like(self, signature: str, most: int) -> list[Act]:
-        """Failures with that signature, the newest first."""
-        return self._select(
-            f"signature = ? and signature <> '' order by ts desc limit {most:d}", (signature,)
+    def like(self, error: str, most: int) -> list[Act]:
+        """Failures with its signature and of its kind, the newest first."""
+        found = self._select(
+            f"signature = ? and signature <> '' order by ts desc limit {most:d}",
+            (signature_of(error),),
         )
+        return [act for act in found if is_of_kind(error, act.error)]
 
     def after(self, act: Act, most: int) -> list[Act]:
         """What was done after something in the same session, in order."""
@@ -221,10 +233,10 @@ class Done:
         """Whether the same error was met again later in its session."""
         found = self._select(
             "owners.name = ? and seq > ? and error <> '' and signature = ?"
-            " and (signature <> '' or error = ?) limit 1",
+            " and (signature <> '' or error = ?)",
             (act.session, act.seq, signature_of(act.error), act.error),
         )
-        return bool(found)
+        return any(is_of_kind(act.error, later.error) for later in found)
 
     def worked(self, program: str, most: int) -> list[tuple[Act, int]]:
         """Commands with a program that worked, the newest first, each with how often."""

@@ -108,6 +108,57 @@ def test_of_another_program_s_remedy_every_step_says_so(home: Path, work: WorkDo
     assert all(act.imported for act in (remedy.error, *remedy.steps, remedy.worked))
 
 
+@pytest.mark.parametrize(
+    ("said", "met", "same"),
+    [
+        (
+            "error TS2551: Property 'x' does not exist",
+            "a.ts(1,2): error TS2554: Property 'x' does not exist",
+            False,
+        ),
+        (
+            "error TS2551: Property 'x' does not exist",
+            "a.ts(9,9): error TS2551: Property 'x' does not exist",
+            True,
+        ),
+        ("error[E0382]: borrow of moved value", "error[E0499]: borrow of moved value", False),
+        ("ORA-00942: error in table or view", "ORA-00904: error in table or view", False),
+        ("ORA-00942: error in table or view", "ORA-00942: error in table or view", True),
+        ("ERROR: no relation (SQLSTATE 42P01)", "ERROR: no relation (SQLSTATE 42703)", False),
+        ("fetch failed: error, HTTP 404", "fetch failed: error, HTTP 500", False),
+        ("fetch failed: error, HTTP 404", "fetch failed: error, status code 404", True),
+        ("OSError: [Errno 13] no way", "OSError: [Errno 2] no way", False),
+        ("error: http://127.0.0.1 has no X", "error: http://10.0.0.9 has no X", True),
+        ("error at line 7: 12 tests failed", "error at line 9: 8 tests failed", True),
+    ],
+)
+def test_a_code_names_the_kind_of_an_error_and_no_other_kind_is_told(
+    home: Path, work: WorkDone, said: str, met: str, same: bool
+) -> None:
+    failed = ("run", {"command": "build"}, f"{met}\n[exit code 1]")
+    worked(home, "web", "build it", failed, edit("a.ts"), shell("build"))
+    assert bool(work.fixes(said, 5)) is same
+
+
+def test_an_error_that_came_back_as_another_kind_is_ended(home: Path, work: WorkDone) -> None:
+    first, then = (
+        ("run", {"command": "get"}, f"error: HTTP {code}\n[exit code 1]") for code in (404, 500)
+    )
+    worked(home, "web", "get it", first, edit("url"), then)
+    (remedy,) = work.fixes("error: HTTP 404", 5)
+    assert [step.about for step in remedy.steps] == ["url"]
+
+
+def test_of_an_error_that_was_only_spoken_of_it_is_said_what_was_looked_at(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worked(home, "web", "sqlite3.OperationalError: database is locked", shell("ls"))
+    assert run_verb(["fix", "database is locked"]) == 0
+    said = "".join(capsys.readouterr())
+    assert "No tool printed this error" in said
+    assert "mindstone search" in said
+
+
 def test_an_error_that_bears_no_name_is_known_by_its_words(home: Path, work: WorkDone) -> None:
     again = (shell("make ferret", NO_RULE), shell("touch wishes"), shell("make ferret", NO_RULE))
     worked(home, "lost", "make it", *again)
