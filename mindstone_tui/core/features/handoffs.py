@@ -295,7 +295,7 @@ class HandoffsFeature(features.Feature):
         looks=("show",),
     )
     async def handoff(self, argument: str) -> AsyncIterator[features.Happening]:
-        """Write a handoff for the next window, show the newest, or load it (once)."""
+        """Write a handoff for the next window, show the newest, or use it (once)."""
         verb, _, how = argument.partition(" ")
         if verb in ("", "write"):
             await self.session.features.get(RecallFeature).judge()

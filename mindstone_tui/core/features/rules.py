@@ -127,6 +127,8 @@ class RulesFeature(Feature):
         """Set a rule instead of those set for the same that it replaces: instructions, since
         what is checked stands until a person retires it."""
         before = self.standing_rules
+        if known := [one for one in before if (one.words, one.scope) == (words, scope)]:
+            return [told(known[0])]
         rule = self.set_rule(words, scope, source)
         over = [
             self._retire(one.number)
