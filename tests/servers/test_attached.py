@@ -658,6 +658,13 @@ async def test_an_error_is_told_only_with_what_ended_it(
             "sed -n 1,9p use/c.md",
             id="a file that is not there",
         ),
+        pytest.param(
+            "sleep 5 && tail server.log",
+            "Exit code 1\nError: connect to the database was refused",
+            "python -m server",
+            "sleep 5 && tail server.log",
+            id="a log that tells of another command",
+        ),
     ],
 )
 async def test_an_error_is_not_told_with_what_only_came_next(

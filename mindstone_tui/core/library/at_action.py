@@ -100,6 +100,7 @@ _PASSES: Final = lists.pattern_beside(__file__, "passes", re.IGNORECASE)
 _HAS_PATH: Final = patterns.pattern_of(r"(?:\A|[;&]\s*)(?:export |source |\. )|\bPATH=")
 """What changes where programs are found."""
 _LOOKS: Final = frozenset(["cd", "sleep", "echo", "printf", "true", "test", "["])
+_SHOWS: Final = frozenset(["cat", "tail", "head", "grep", "sed", "less"])
 _NAMES_FILES: Final = frozenset(["cp", "mkdir", "mv", "rm", "touch"])
 """Programs whose failure says only what lies where, beside those that only look."""
 _WAITS: Final = 0.01
@@ -313,6 +314,8 @@ def _how_it_worked(done: Done, command: str) -> tuple[str, str] | None:
 def _what_ended(error: str, done: Done, signature: str) -> tuple[str, str] | None:
     """The command after which one worked again that had met an error."""
     for met in done.like(signature, _LOOKED_AT):
+        if _only_shows(met.about):
+            continue
         if _are_alike(error, met.error) and (found := _end_of(done, met)):
             worked, said = found
             return f"This error was met {_place(met)}; what ended it, #{worked.seq}:", said
@@ -396,6 +399,11 @@ def _looks(call: tuple[str, ...]) -> bool:
 
 def _looks_all(command: str) -> bool:
     return all(_looks(call) for call in calls_in(command))
+
+
+def _only_shows(command: str) -> bool:
+    """Whether what it says was written down by another command."""
+    return all(call[0] in _LOOKS | _SHOWS for call in calls_in(command))
 
 
 def _bare(program: str) -> str:
