@@ -582,6 +582,12 @@ MISSED: Final = "Exit code 127\nsh: deploy: command not found"
             id="a pipe hid that it failed",
         ),
         pytest.param(
+            (("cd api && deploy --all", MISSED), ("cd web && bin/deploy --all", "done")),
+            "cd app && deploy --one",
+            "",
+            id="what mended it is about another folder",
+        ),
+        pytest.param(
             (("cd api && npm run lint", NO_SCRIPT), ("cd api && pnpm run lint", "ok")),
             "cd web && npm run lint",
             "",
@@ -641,13 +647,14 @@ async def test_an_error_is_told_only_with_what_ended_it(
 
 
 @pytest.mark.parametrize(
-    ("command", "error", "step", "again"),
+    ("command", "error", "step", "again", "now"),
     [
         pytest.param(
             "git commit",
             "Exit code 128\nfatal: Unable to create '/app/.git/index.lock': File exists.\n"
             "A git process may have crashed in this repository earlier.",
             "git add -A",
+            "git commit",
             "git commit",
             id="a lock that somebody else gave back",
         ),
@@ -656,6 +663,7 @@ async def test_an_error_is_told_only_with_what_ended_it(
             "Exit code 2\nsed: can't read use/a.md: No such file or directory",
             "sed -n 1,9p test/b.md",
             "sed -n 1,9p use/c.md",
+            "sed -n 1,9p use/a.md",
             id="a file that is not there",
         ),
         pytest.param(
@@ -663,18 +671,27 @@ async def test_an_error_is_told_only_with_what_ended_it(
             "Exit code 1\nError: connect to the database was refused",
             "python -m server",
             "sleep 5 && tail server.log",
+            "sleep 5 && tail server.log",
             id="a log that tells of another command",
+        ),
+        pytest.param(
+            "bd notes status --short",
+            "Exit code 1\nError: unknown flag --short of status",
+            "ls",
+            "bd notes status",
+            "bd status --short",
+            id="another command has no such option either",
         ),
     ],
 )
 async def test_an_error_is_not_told_with_what_only_came_next(
-    tmp_path: Path, command: str, error: str, step: str, again: str
+    tmp_path: Path, command: str, error: str, step: str, again: str, now: str
 ) -> None:
     stage = Stage(tmp_path)
     acts = ((command, error), (step, "ok"), (again, "ok"))
     await stage.worked("one", "Do it.", *(("Bash", {"command": a}, b) for a, b in acts))
     await stage.call("SessionStart")
-    assert await stage.fails(command, error) == ""
+    assert await stage.fails(now, error) == ""
     await stage.attached.close()
 
 

@@ -40,7 +40,7 @@ MOST_TOKENS: Final = 120
 """Most that one act is told, label included."""
 _QUOTED: Final = (200, 140, 110, 80, 60, 40)
 """Characters of a quotation, tried in this order until everything fits."""
-_LEAVES_ROOM: Final = 60
+_LEAVES_ROOM: Final = 48
 """Characters of a command beside which there is room for why the other failed."""
 _LOOKED_AT: Final = 40
 _EXCHANGES: Final = 4
@@ -169,6 +169,7 @@ class AtAction:
         """What ended the error before that a command met now; empty for nothing."""
         if actions.kind_of(call.name) != "command":
             return ""
+        command = next(iter(actions.targets_of(call)), "")
         error = actions.failure_of(call, result)
         if not error and not ends_known:
             # Codex does not say how a command ended: the last line of what it printed does.
@@ -180,7 +181,7 @@ class AtAction:
             return ""
         if _ONLY_SUMS_UP.search(signature) or not _OF_THE_PLACE.search(error[-_END_OF_OUTPUT:]):
             return ""
-        return self._ask(own, folder, signature, partial(_what_ended, error))
+        return self._ask(own, folder, signature, partial(_what_ended, command, error))
 
     def close(self) -> None:
         """Give the file back."""
@@ -298,23 +299,26 @@ def _how_it_worked(done: Done, command: str) -> tuple[str, str] | None:
             wrong = _Misuse.of(failed)
             if wrong is None or not wrong.is_in(command):
                 continue
-            if _OF_THE_FOLDER.search(failed.reason) and _folder(failed.about) != _folder(command):
+            here, there = _folder(command), _folder(failed.about)
+            if _OF_THE_FOLDER.search(failed.reason) and here != there:
                 continue
             if any(run.ok and wrong.is_in(run.about) for run in runs[:at]):
                 break  # it has worked since
             for act in done.after(failed, _SOON):
                 told = act.kind == "command" and act.ok and not _PIPED.search(act.about)
-                if told and wrong.is_mended_by(act.about):
+                near = here == there or _folder(act.about) in ("", here, there)
+                if told and near and wrong.is_mended_by(act.about):
                     shown, why = _shown(act.about, failed.about), _WHERE.sub("", failed.reason)
                     said = f" ({one_line(why, 44)})" if len(shown) < _LEAVES_ROOM else ""
                     return f"This failed {_place(failed)}{said}; what worked, #{act.seq}:", shown
     return None
 
 
-def _what_ended(error: str, done: Done, signature: str) -> tuple[str, str] | None:
+def _what_ended(command: str, error: str, done: Done, signature: str) -> tuple[str, str] | None:
     """The command after which one worked again that had met an error."""
     for met in done.like(signature, _LOOKED_AT):
-        if _only_shows(met.about):
+        wrong = _Misuse.of(met)
+        if _only_shows(met.about) or (wrong is not None and not wrong.is_in(command)):
             continue
         if _are_alike(error, met.error) and (found := _end_of(done, met)):
             worked, said = found
