@@ -188,9 +188,8 @@ class Lookup(msgspec.Struct, eq=False):
             "total": len(sessions),
             "hits": [
                 {
-                    **picked(hit, "session line=seq turn date=ts speaker kind score superseded_by"),
-                    **picked(hit, "undone_by left_alone done_by"),
-                    "corrected": replaced_in_words(None, hit.corrected),
+                    **picked(hit, "session line=seq turn date=ts speaker kind score"),
+                    "replaced": ", ".join(hit.replaced),
                     "text": hit.excerpt,
                     "whose": projects.whose_and_where(hit.program, hit.folder),
                     **_told(hit.imported),
