@@ -25,6 +25,7 @@ from mindstone_tui.core.library.blame import KeptFiles, runs
 from mindstone_tui.core.library.find import RecalledHit, readable
 from mindstone_tui.core.library.open_questions import check_sent
 from mindstone_tui.core.library.search import search_everywhere
+from mindstone_tui.core.numbers import local
 from mindstone_tui.core.paths import CHILD, SessionPlaces, can_be
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.transcript import History, standings_of
@@ -160,7 +161,8 @@ class Lookup(msgspec.Struct, eq=False):
         kept = [
             hit
             for hit in found.hits
-            if (not role or hit.role == role) and (not until or hit.ts[: len(until)] <= until)
+            if (not role or hit.role == role)
+            and (not until or (hit.ts if until[10:] else local(hit.ts))[: len(until)] <= until)
         ]
         return {"query": query, "hits": self._cited(kept[:most]), "vectors": found.vectors}
 
