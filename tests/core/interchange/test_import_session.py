@@ -194,12 +194,13 @@ def test_an_export_of_some_turns_brings_nothing_that_was_rewound_after_them(
 
 
 @pytest.mark.parametrize("part", [(), ("The port is 8080.",)])
-def test_our_own_history_says_what_was_superseded_until_that_is_taken_back(
+def test_our_own_history_says_what_was_superseded_in_it(
     home: Path, tmp_path: Path, part: tuple[str, ...]
 ) -> None:
     own = _own(tmp_path / "theirs", "The port is 8080. It is open.", "No, the port is 9090")
     with own.history() as history:
-        old, by = (it.seq for it in history.read() if it.kind == "user_message")
+        lines = [line for line in history.read() if isinstance(line, Line)]
+    old, by = (line.seq for line in lines if line.kind == "user_message")
     told_so = StatementSuperseded(statement=old, by=by, words=part, partly=bool(part))
     own.append(told_so, turn=2)
     exported = tmp_path / "all.json"
