@@ -70,12 +70,16 @@ def set_key(
     ],
 ) -> None:
     """Set one key in your config file. Comments stay; invalid values are refused."""
-    if key == "models.base_url":
-        from mindstone_tui.core.library.model_list import check_address  # 138 ms
+    plain = value.strip('"').strip("'")
+    if key in ("models.base_url", "models.default"):
+        from mindstone_tui.core.library import model_list  # 138 ms
 
-        check_address(value.strip('"').strip("'"))
+        if key == "models.base_url":
+            model_list.check_address(plain)
+        elif "/" in plain:
+            model_list.resolve(plain, _load("").settings.models, places(), os.environ)
     if key == "tui.theme":
-        _check_theme(value.strip('"').strip("'"))
+        _check_theme(plain)
     file = config.store(places(), key, value)
     hint(f"{key} is set in {file}.")
 

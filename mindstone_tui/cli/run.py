@@ -202,7 +202,7 @@ def handoff(
     context_window: int = options.WINDOW,
     json: bool = options.JSON,
 ) -> None:
-    """Show, write or load a handoff. Actions: write, show, use.
+    """Show, write or use a handoff. Actions: write, show, use.
 
     `write prose` lets the model add a marked paragraph; everything else is word for word.
     """

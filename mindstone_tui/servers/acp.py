@@ -116,9 +116,11 @@ class OpenSession:
                 case ev.MessageWithdrawn(text=text) if text and self._turns:  # the newest first
                     self._turns.pop().set_result(ev.TurnEnded(turn=0, ending="interrupted"))
                 case ev.TurnEnded(turn=turn) if turn and turn == self._resumed:
-                    await self._show_plan()  # no prompt of the editor began it
+                    await self.show_plan()  # no prompt of the editor began it
+                case ev.EntryAppeared(kind="turn_ended"):
+                    await self.show_plan()
                 case ev.TurnEnded() | ev.CommandEnded():
-                    await self._show_plan()
+                    await self.show_plan()
                     self._settle(event)
 
     def _settle(self, event: ev.TurnEnded | ev.CommandEnded) -> None:
@@ -199,7 +201,8 @@ class OpenSession:
             told = "That was answered faster than anybody reads: it waits where it was asked."
             await self.update(show.thought(f"{told}\n"))
 
-    async def _show_plan(self) -> None:
+    async def show_plan(self) -> None:
+        """Tell the editor what is to be done, where it does not know."""
         planned: tuple[tuple[str, str], ...] = ()
         with contextlib.suppress(MindstoneError):
             planned = await asyncio.to_thread(self.conversation.plan)
@@ -277,6 +280,7 @@ class EditorAgent:
                 if isinstance(item, entries.Line):
                     for update in show.replayed(history.whole(item), standings):
                         await opened.update(update)
+        await opened.show_plan()
         return told
 
     async def _resume(self, params: dict[str, Any]) -> dict[str, Any]:

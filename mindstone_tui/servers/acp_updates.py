@@ -14,6 +14,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.bounded_json import mapping
 from mindstone_tui.core.entries import Line, conversation
 from mindstone_tui.core.entries.standings import REPLACED, Standings
+from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import aside
 from mindstone_tui.core.events.question import GRACE, answer_to, explain
 from mindstone_tui.core.patterns import pattern_of
@@ -233,6 +234,8 @@ def _said(line: Line) -> Iterator[Update]:
             yield tool_begins(call, name, shown, "in_progress")
         case conversation.ToolReturned() as gave:
             yield tool_ends(gave.call, gave.status, gave.text, gave.diff, gave.elapsed)
+        case conversation.TurnEnded():
+            yield from filter(None, map(noted, events_of(line)))
 
 
 def noted(event: ev.AnyEvent) -> Update | None:

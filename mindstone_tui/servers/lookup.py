@@ -25,6 +25,7 @@ from mindstone_tui.core.library.blame import KeptFiles, runs
 from mindstone_tui.core.library.find import RecalledHit, readable
 from mindstone_tui.core.library.open_questions import check_sent
 from mindstone_tui.core.library.search import search_everywhere
+from mindstone_tui.core.numbers import local
 from mindstone_tui.core.paths import CHILD, SessionPlaces, can_be
 from mindstone_tui.core.text import inside, one_line
 from mindstone_tui.core.transcript import History, standings_of
@@ -160,7 +161,8 @@ class Lookup(msgspec.Struct, eq=False):
         kept = [
             hit
             for hit in found.hits
-            if (not role or hit.role == role) and (not until or hit.ts[: len(until)] <= until)
+            if (not role or hit.role == role)
+            and (not until or (hit.ts if until[10:] else local(hit.ts))[: len(until)] <= until)
         ]
         return {"query": query, "hits": self._cited(kept[:most]), "vectors": found.vectors}
 
@@ -188,9 +190,8 @@ class Lookup(msgspec.Struct, eq=False):
             "total": len(sessions),
             "hits": [
                 {
-                    **picked(hit, "session line=seq turn date=ts speaker kind score superseded_by"),
-                    **picked(hit, "undone_by left_alone done_by"),
-                    "corrected": replaced_in_words(None, hit.corrected),
+                    **picked(hit, "session line=seq turn date=ts speaker kind score"),
+                    "replaced": ", ".join(hit.replaced),
                     "text": hit.excerpt,
                     "whose": projects.whose_and_where(hit.program, hit.folder),
                     **_told(hit.imported),

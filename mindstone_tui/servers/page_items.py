@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, conversation, derived, provenance
-from mindstone_tui.core.entries.standings import Standings
+from mindstone_tui.core.entries.standings import CHANGES, Standings
 from mindstone_tui.core.entries.window import Restored, Rewound
 from mindstone_tui.core.events import from_entry, narrate, narrate_entry
 from mindstone_tui.core.events.question import answer_to, explain
@@ -73,7 +73,9 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
             yield {"type": "printed", "text": text}
         case ev.TurnEnded(ending=ending, why=why, remedy=remedy):
             yield {"type": "ended", "ending": ending, "why": f"{why} {remedy}".strip()}
-        case ev.WindowChanged(kind="rewound" | "restored") | ev.FilesRestored():
+        case ev.WindowChanged(kind=kind) if kind in CHANGES:
+            yield ANEW
+        case ev.FilesRestored():
             yield ANEW
         case ev.EntryAppeared() | ev.CommandEnded():
             return
@@ -106,7 +108,9 @@ def items_of_line(line: Line, standings: Standings) -> Iterator[Item]:
             yield from _retold(line)
         case conversation.ToolReturned():
             yield from ({**item, "marks": told["marks"]} for item in _retold(line))
-        case conversation.TurnEnded() | derived.RecallInjected() | Rewound() | Restored():
+        case conversation.TurnEnded() | derived.RecallInjected() | Restored():
+            yield from _retold(line)
+        case Rewound() | derived.StatementSuperseded():
             yield from _retold(line)
         case conversation.MessageQueued() if line.channel == CHANNEL:
             yield from _retold(line)  # what waits elsewhere is taken back there

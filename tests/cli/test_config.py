@@ -85,6 +85,14 @@ def test_an_address_that_nobody_could_be_asked_at_is_not_stored(
         assert run(["config", "set", "models.base_url", written]) == 0
 
 
+def test_a_model_that_nobody_could_ask_is_not_made_the_default(home: Path, capsys: Capture) -> None:
+    assert run(["config", "set", "models.default", "nosuch/xx"]) != 0
+    assert "There is no provider called nosuch." in capsys.readouterr().err
+    assert not (home / "config.toml").exists()
+    for written in ("openai/gpt-4o", '"local/guide"', "mine"):
+        assert run(["config", "set", "models.default", written]) == 0
+
+
 def test_a_theme_that_nobody_has_is_not_stored(home: Path, capsys: Capture) -> None:
     assert run(["config", "set", "tui.theme", "nosuch"]) != 0
     assert "There is no theme nosuch." in capsys.readouterr().err

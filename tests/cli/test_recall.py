@@ -66,6 +66,18 @@ def test_whatever_a_person_reads_tells_the_time_where_they_are(
         assert "2026-01-04" in told
         assert run([*argv, "--json"]) == 0
         assert '"2026-01-03T12:00:00' in capsys.readouterr().out
+    for argv in (["recall", "manager", "-s", session], ["search", "manager"]):
+        assert run([*argv, "--since", "2026-01-04"]) == 0
+        assert "2026-01-04" in capsys.readouterr().out, "the day that it names is the day it takes"
+    assert run(["sessions", "--since", "2026-01-07"]) == 0
+    assert "2026-01-07 02:00" in capsys.readouterr().out
+    assert run(["search", "manager", "--since", "0001-01-01", "--role", "user"]) == 0
+    assert "2026-01-04" in capsys.readouterr().out
+    for role in ([], ["--role", "user"]):
+        assert run(["search", "manager", "--until", "2026-01-03", *role]) == 0
+        assert "2026-01-04" not in capsys.readouterr().out
+        assert run(["search", "manager", "--since", "2026-01-04", *role]) == 0
+        assert "2026-01-04" in capsys.readouterr().out
     monkeypatch.undo()
     time.tzset()
 

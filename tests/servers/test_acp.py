@@ -179,6 +179,15 @@ async def test_a_cancelled_turn_ends_as_cancelled_and_a_failed_one_says_why(
             await agent.prompt(session_id=session, prompt=prompt("again"))
         with pytest.raises(acp.RequestError, match="cwd must be an absolute path"):
             await agent.new_session(cwd="here", mcp_servers=[])
+        await agent.close_session(session_id=session)
+        editor.shown.clear()
+        await agent.load_session(cwd=str(tmp_path), session_id=session)
+        chunks = [it for _, it in editor.shown if it.session_update.endswith("_chunk")]
+        said = [it.content.text for it in chunks]
+        assert said[0] == "go on"
+        assert "Interrupted" in said[3]
+        assert said[4] == "again"
+        assert "the server is on fire" in said[5], "what failed there has no answer here"
         with pytest.raises(acp.RequestError, match="is not open"):
             await agent.prompt(session_id="nobody", prompt=prompt("hello"))
 
@@ -215,7 +224,7 @@ async def test_only_what_was_typed_is_a_command_and_the_parts_of_a_prompt_stay_a
 async def test_loading_replays_everything_and_resuming_nothing(home: Path, tmp_path: Path) -> None:
     model = script(tmp_path, calls(("glob", {"pattern": "*"})), {"text": "Port 8443."}, loop=True)
     async with mindstone_tui.open(session="main", model=model, home=home) as conversation:
-        for question in ("Which port?", "And the other?", "/rewind turn 1"):
+        for question in ("Which port?", "And the other?", "/rewind turn 1", "/todo add Run it"):
             async for _ in conversation.ask(question):
                 pass
     editor = Editor()
@@ -230,6 +239,7 @@ async def test_loading_replays_everything_and_resuming_nothing(home: Path, tmp_p
         assert editor.text() == "Port 8443." * 2
         assert editor.text("agent_thought_chunk").count("The above: rewound by #") == 2
         assert [call.kind for call in editor.of("tool_call")] == ["search", "search"]
+        assert [it.content for it in editor.of("plan")[-1].entries] == ["Run it"]
         with pytest.raises(acp.RequestError, match="no session"):
             await agent.load_session(cwd=str(tmp_path), session_id="agent:default:nowhere")
     again = Editor()

@@ -526,6 +526,7 @@ async def test_at_the_point_of_action_nothing_is_said_where_nothing_is_known(
 
 
 PUSHED: Final = "Exit code 1\nerror: the remote contains work that you do not have: rejected"
+NO_SCRIPT: Final = 'Exit code 1\nnpm error Missing script: "lint"'
 MISSED: Final = "Exit code 127\nsh: deploy: command not found"
 
 
@@ -568,6 +569,42 @@ MISSED: Final = "Exit code 127\nsh: deploy: command not found"
             "",
             id="nothing did what was wanted",
         ),
+        pytest.param(
+            (("deploy --all", MISSED), ("cd bin && ./deploy --all", "done")),
+            "deploy --one",
+            '"cd bin && ./deploy --all"',
+            id="what mended it was the folder",
+        ),
+        pytest.param(
+            (("deploy --all", MISSED), ("bin/deploy --all | tail", "npm error code EACCES")),
+            "deploy --one",
+            "",
+            id="a pipe hid that it failed",
+        ),
+        pytest.param(
+            (("cd api && deploy --all", MISSED), ("cd web && bin/deploy --all", "done")),
+            "cd app && deploy --one",
+            "",
+            id="what mended it is about another folder",
+        ),
+        pytest.param(
+            (("cd api && npm run lint", NO_SCRIPT), ("cd api && pnpm run lint", "ok")),
+            "cd web && npm run lint",
+            "",
+            id="another folder may have it",
+        ),
+        pytest.param(
+            (("npm run lint", NO_SCRIPT), ("npm run build", "built")),
+            "npm run lint",
+            "",
+            id="something else was done with the program",
+        ),
+        pytest.param(
+            (("npm run lint", NO_SCRIPT), ("npm -w web run lint", "ok")),
+            "npm run lint",
+            '"npm -w web run lint"',
+            id="the same was done with the program",
+        ),
     ],
 )
 async def test_a_command_is_warned_of_by_how_its_program_was_called_wrongly(
@@ -594,6 +631,7 @@ async def test_a_command_is_warned_of_by_how_its_program_was_called_wrongly(
         ),
         pytest.param((("git fetch", "ok"), ("git push | tee log", "ok")), "", id="piped"),
         pytest.param((("git pull --rebase", "ok"),), "", id="never worked again"),
+        pytest.param((("git gc", "ok"), ("cd app && git push", "ok")), "", id="another folder's"),
     ],
 )
 async def test_an_error_is_told_only_with_what_ended_it(
@@ -605,6 +643,55 @@ async def test_an_error_is_told_only_with_what_ended_it(
     await stage.call("SessionStart")
     said = await stage.fails("git push origin main", PUSHED)
     assert told in said if told else not said
+    await stage.attached.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "step", "again", "now"),
+    [
+        pytest.param(
+            "git commit",
+            "Exit code 128\nfatal: Unable to create '/app/.git/index.lock': File exists.\n"
+            "A git process may have crashed in this repository earlier.",
+            "git add -A",
+            "git commit",
+            "git commit",
+            id="a lock that somebody else gave back",
+        ),
+        pytest.param(
+            "sed -n 1,9p use/a.md",
+            "Exit code 2\nsed: can't read use/a.md: No such file or directory",
+            "sed -n 1,9p test/b.md",
+            "sed -n 1,9p use/c.md",
+            "sed -n 1,9p use/a.md",
+            id="a file that is not there",
+        ),
+        pytest.param(
+            "sleep 5 && tail server.log",
+            "Exit code 1\nError: connect to the database was refused",
+            "python -m server",
+            "sleep 5 && tail server.log",
+            "sleep 5 && tail server.log",
+            id="a log that tells of another command",
+        ),
+        pytest.param(
+            "bd notes status --short",
+            "Exit code 1\nError: unknown flag --short of status",
+            "ls",
+            "bd notes status",
+            "bd status --short",
+            id="another command has no such option either",
+        ),
+    ],
+)
+async def test_an_error_is_not_told_with_what_only_came_next(
+    tmp_path: Path, command: str, error: str, step: str, again: str, now: str
+) -> None:
+    stage = Stage(tmp_path)
+    acts = ((command, error), (step, "ok"), (again, "ok"))
+    await stage.worked("one", "Do it.", *(("Bash", {"command": a}, b) for a, b in acts))
+    await stage.call("SessionStart")
+    assert await stage.fails(now, error) == ""
     await stage.attached.close()
 
 

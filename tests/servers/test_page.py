@@ -9,8 +9,10 @@ import os
 import queue
 import sys
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
@@ -29,11 +31,12 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
     UserMessage,
 )
-from mindstone_tui.core.entries.derived import BY_CORRECTION, MemoryDecided
+from mindstone_tui.core.entries.derived import BY_CORRECTION, MemoryDecided, StatementSuperseded
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.entries.window import Rewound, WindowState
-from mindstone_tui.servers.page_items import items_of_line
+from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.servers.page_items import ANEW, items_of, items_of_line
 from tests import builders
 from tests.cli.program import ROOT, mindstone_here
 from tests.core.interchange.export.browser import Browser, chromium, find_chromium
@@ -377,6 +380,11 @@ async def test_a_search_on_the_page_takes_filters_among_its_words(
         assert await found("program:codex project:api") == ([key], [])
         assert await found("program:codex staging port role:user") == ([key], [key])
         assert await found("program:claude staging port") == ([], [])
+        with contextlib.closing(builders.transcript_in(home, key)) as transcript:
+            transcript.append(StatementSuperseded(statement=3, by=9), turn=1)
+        told = (await client.get("/page/search", params={"query": "staging 8443"})).json()
+        replaced = {hit["line"]: hit["replaced"] for hit in told["hits"]}
+        assert replaced[3] == "superseded by #9"
         wrong = await client.get("/page/search", params={"query": "since:someday port"})
         assert wrong.status_code == 400
         assert "someday is not a date" in wrong.json()["error"]["message"]
@@ -429,6 +437,48 @@ async def test_a_decision_that_was_rewound_is_drawn_as_rewound(home: Path, tmp_p
 
     async with residing(home, tmp_path) as served:
         await asyncio.to_thread(drive, served)
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+async def test_what_is_found_says_how_it_stands_and_when_it_was_said_where_the_reader_is(
+    home: Path, tmp_path: Path
+) -> None:
+    with contextlib.closing(builders.transcript_in(home, "agent:default:old")) as transcript:
+        builders.say(transcript, "which port does staging use?", "Staging uses port 8443.")
+        builders.say(transcript, "No, staging uses port 8444, not 8443.", "Noted.")
+        transcript.append(StatementSuperseded(statement=3, by=6), turn=2)
+        with transcript.history() as history:
+            said = datetime.fromisoformat(history.line(3).ts)
+    there = said.astimezone(ZoneInfo("Pacific/Auckland"))
+
+    def drive(served: Residence) -> None:
+        assert PROGRAM is not None
+        with chromium(PROGRAM, tmp_path / "profile") as browser:
+            open_page(browser, served)
+            browser.move("Pacific/Auckland")
+            browser.run("search('staging 8443')")
+            card = "Array.from(document.querySelectorAll('#found .card')).find((one) =>"
+            card += " one.innerText.includes('line 3'))"
+            for shown in (card, "document.querySelector('#found .quoted.shown')"):
+                browser.until(f"!!{shown}")
+                told = browser.run(f"{shown}.innerText")
+                assert "superseded by #6" in told
+                assert f"{there:%Y-%m-%d %H:%M}" in told
+                browser.run(f"{shown}.click()")
+
+    async with residing(home, tmp_path) as served:
+        await asyncio.to_thread(drive, served)
+
+
+async def test_a_page_is_drawn_again_when_something_that_it_shows_is_superseded(
+    home: Path,
+) -> None:
+    with contextlib.closing(builders.transcript_in(home)) as transcript:
+        builders.say(transcript, "The API port is 8765.", "Noted.")
+        line = transcript.append(StatementSuperseded(statement=2, by=9), turn=1)
+    assert list(items_of_line(line, Standings())) == [ANEW], "written by another surface"
+    (event,) = announcements(line)
+    assert list(items_of(event)) == [ANEW], "or by this one"
 
 
 class AtTerminal:

@@ -65,8 +65,8 @@ _RAISED: Final = pattern_of(
     r"\b\w{0,60}(?:Error|Exception)\b\s?:|\b(?:error|fatal|panic|FAILED|Traceback|npm ERR!)\b"
 )
 _SAYS_IT_FAILED: Final = pattern_of(
-    r"^(?:\S{1,200}: )?(?:error(?:\[\w+\])?:|fatal:|npm ERR!|Traceback \(most|FAILED\b|panic:)"
-    r"|\): error [A-Z]{2}\d|^E {3}\w+Error\b",
+    r"^(?:\S{1,200}: )?(?:error(?:\[\w+\])?:|fatal:|npm (?:ERR!|error\b)"
+    r"|Traceback \(most|FAILED\b|panic:)|\): error [A-Z]{2}\d|^E {3}\w+Error\b",
     re.MULTILINE,
 )
 """An output that says so itself, where a pipe has swallowed the exit code."""

@@ -177,6 +177,8 @@ def _window_change(line: Line) -> ev.WindowChanged | None:
             gone = [plural(len(summaries), "summary", "summaries")] if summaries else []
             gone += ["the handoff"] if handoff is not None else []
             detail = f"{' and '.join(gone)} left the prompt to make room; the transcript keeps them"
+        case derived.StatementSuperseded(statement=seq, by=by, part=part):
+            detail = f"#{seq} is {derived.replaced_in_words(None if part else by, {by: part})[0]}"
         case entry:
             if (line_of := narrate_entry.always("window", entry.kind, entry)) is None:
                 return None

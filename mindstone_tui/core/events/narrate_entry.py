@@ -247,9 +247,6 @@ def _of_record(entry: Entry | Unknown) -> tuple[str, str] | None:
     match entry:
         case derived.RecallUsed(silent=silent) if silent:
             return "Recall brought nothing back", silent
-        case derived.StatementSuperseded(statement=seq, by=by):
-            told = derived.replaced_in_words(None if entry.part else by, {by: entry.part})
-            return f"#{seq} is {told[0]}", ""
         case derived.RecallUsed(used=used, unused=unused, of=of):
             total = plural(of or len(used) + len(unused), "recalled passage")
             return f"The answer used {len(used)} of {total}", ""

@@ -33,6 +33,8 @@ DESCRIPTION: Final = (
     "five calls, for work that depends on this conversation or on a person's decision, or when you "
     "need the raw output. Say in `task` what to find out and in what form to report."
 )
+DELEGATING: Final = "delegating agent"
+"""Who speaks to a sub-agent, wherever its session is read: no person."""
 READERS: Final = ("read", "list", "glob", "grep", "recall", "read_entry")
 NEVER: Final = frozenset({"delegate", "remember", "note"})
 """Tools that a sub-agent is not offered: no agents of its own, no words in another's memory."""
@@ -266,7 +268,7 @@ class DelegationFeature(features.Feature):
         began = time.monotonic()
         spent = Spent()
         answer, ending, over = "", "failed", ""
-        said = UserMessage(text=work.message())
+        said = UserMessage(text=work.message(), name=DELEGATING)
 
         def tell(event: events.AnyEvent) -> None:
             nonlocal answer, ending, over, spent

@@ -99,7 +99,8 @@ class Handoffs(msgspec.Struct, eq=False):
         before, told, _ = taken.text.partition(f' origin="{_SINCE}">\n')
         text = before.rpartition("\n")[0] if told else before
         steps = changed_since(text, self._tasks.state().checkpoint)
-        rows = "\n".join([*self._corrected(text), *steps])
+        with self._context.transcript.history() as history:
+            rows = "\n".join([*handoff_store.changed_in(text, history), *steps])
         if rows not in taken.text or (told and not rows):
             data = f"\n{as_data(rows, origin=_SINCE, nonce=fresh_nonce())}" if rows else ""
             entry = derived.HandoffReplayed(
@@ -107,29 +108,10 @@ class Handoffs(msgspec.Struct, eq=False):
             )
             window.record(entry, self._context.transcript.last_turn)
 
-    def _corrected(self, text: str, after: int = -1) -> list[str]:
-        """Which lines that a text quotes hold no longer, by what was judged after a line, and of
-        which turns that it names files were put back."""
-        with self._context.transcript.history() as history:
-            told = handoff_store.corrected(history, after)
-            undone = handoff_store.put_back(history, after, text)
-        return [why for (seq, _), why in told.items() if f"line {seq}]" in text] + undone
-
-    def newest(self) -> str:
-        """The handoff that was written last, if it still is what was written."""
+    def show(self) -> str:
+        """The newest handoff, if it still is what was written, and what of it holds no longer."""
         with self._context.transcript.history() as history:
             return handoff_store.show_newest(self._tasks.places, history)
-
-    def show(self) -> str:
-        """The newest handoff, and which of its lines hold no longer."""
-        text = self.newest()
-        with self._context.transcript.history() as history:
-            written = [line.entry for line in history.newest(("handoff_written",), _LOOKED_BACK)]
-        covered = max(
-            (e.covers.last for e in written if isinstance(e, derived.HandoffWritten)), default=-1
-        )
-        since = [f"Changed since: {one}" for one in self._corrected(text, covered)]
-        return "\n".join([text.rstrip(), *since]) if since else text
 
     def _is_newest(self, kind: str, others: Collection[str]) -> bool:
         """Whether an entry of this kind came last among others."""
@@ -143,7 +125,7 @@ class Handoffs(msgspec.Struct, eq=False):
 
     def _to_come(self) -> int:
         """Tokens of the newest handoff, unless it stands in the prompt already."""
-        return 0 if self._stands() else self._context.count(self.newest())
+        return 0 if self._stands() else self._context.count(self.show())
 
     def room_steps(self, backfill: Callable[[], Awaitable[int]]) -> dict[StepName, Apply]:
         """The steps from outside the window; a refusal is no accident of the turn."""
@@ -295,7 +277,7 @@ class HandoffsFeature(features.Feature):
         looks=("show",),
     )
     async def handoff(self, argument: str) -> AsyncIterator[features.Happening]:
-        """Write a handoff for the next window, show the newest, or load it (once)."""
+        """Write a handoff for the next window, show the newest, or use it (once)."""
         verb, _, how = argument.partition(" ")
         if verb in ("", "write"):
             await self.session.features.get(RecallFeature).judge()

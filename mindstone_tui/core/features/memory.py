@@ -198,7 +198,7 @@ class MemoryFeature(Feature):
         draft = ProposalDraft(kind=arguments.kind, name=arguments.title, text=arguments.text)
         return draft, (source.seq,)
 
-    @command("keep", usage="[yes | no [WHY]]", words=("yes", "no"), changes_window=True)
+    @command("keep", usage="[yes | no [WHY]]", words=("yes", "no"))
     async def keep(self, argument: str) -> AsyncIterator[Happening]:
         """Keep what was just offered: a rule, a decision, something to remember. Or let it go.
 
@@ -259,7 +259,6 @@ class MemoryFeature(Feature):
         usage="[show NAME | add TEXT | approve ID | edit ID TEXT | refuse ID [WHY] "
         "| undo ID | helped NAME]",
         words=("show", "add", "approve", "edit", "refuse", "undo", "helped"),
-        changes_window=True,
     )
     async def memory(self, argument: str) -> AsyncIterator[Happening]:
         """Show what is remembered and proposed; decide about a proposal, or undo one.

@@ -13,6 +13,7 @@ from mindstone_tui.core import entries, errors, patterns, tokens
 from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.entries import conversation, derived, standings
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
+from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.recall import inject, passages, ranking
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
@@ -126,21 +127,22 @@ class RecallFeature(Feature):
                     self.context.window.record(used)
         if recalled is None and recall.silent:
             self.context.window.record(derived.RecallUsed(silent=recall.silent))
-        await self.judge()
+        judged = await self.judge()
         self.failed, recall.failure = recall.failure, ""
         if not self.failed:
-            return ()
-        return (Noticed(message=f"Recall does not work: {self.failed}", level="warning"),)
+            return judged
+        return (*judged, Noticed(message=f"Recall does not work: {self.failed}", level="warning"))
 
-    async def judge(self) -> None:
+    async def judge(self) -> list[AnyEvent]:
         """Write down what was corrected and by what, as far as nobody did: due when a turn has
         ended, when turns came back or went, and before anything is told of what holds."""
         with contextlib.suppress(errors.RecallError):
             await asyncio.to_thread(self.session.recall.keep_up)
         if verdicts := await self._verdicts():
-            for verdict in verdicts:
-                self.context.window.record(verdict)
+            lines = [self.context.window.record(verdict) for verdict in verdicts]
             self.session.read_anew()
+            return announcements(*lines)
+        return []
 
     async def _verdicts(self) -> list[derived.StatementSuperseded]:
         """What holds no longer and nobody wrote down: a person said so, or a recall judged it."""

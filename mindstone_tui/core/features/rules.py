@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.diagnostics import note
 from mindstone_tui.core.entries import Line, ToolCall, actions, conversation, derived, window
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
-from mindstone_tui.core.events import AnyEvent, CommandPrinted
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, ContextReported
 from mindstone_tui.core.language.replacement import replaces
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.library.lease import appending
@@ -23,7 +23,7 @@ from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_
 from mindstone_tui.core.rules import checks, deeds
 from mindstone_tui.core.rules.book import RuleBook, Ruling, Scope, StandingRule, rule_of, ruling
 from mindstone_tui.core.rules.grammar import compile_rule
-from mindstone_tui.core.session.features import Feature, WrongUse, command
+from mindstone_tui.core.session.features import Feature, Happening, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.approvals import Approval, Decision
@@ -123,10 +123,12 @@ class RulesFeature(Feature):
 
         return self.book.add(written)
 
-    def settle(self, words: str, scope: Scope, source: int = -1) -> CommandPrinted:
+    def settle(self, words: str, scope: Scope, source: int = -1) -> list[AnyEvent]:
         """Set a rule instead of those set for the same that it replaces: instructions, since
         what is checked stands until a person retires it."""
         before = self.standing_rules
+        if known := [one for one in before if (one.words, one.scope) == (words, scope)]:
+            return [told(known[0])]
         rule = self.set_rule(words, scope, source)
         over = [
             self._retire(one.number)
@@ -136,7 +138,12 @@ class RulesFeature(Feature):
         ]
         said = told(rule)
         text = "\n".join([said.text, *map(_over, over)])
-        return msgspec.structs.replace(said, text=text)
+        return [msgspec.structs.replace(said, text=text), *self._shown()]
+
+    def _shown(self) -> Iterator[AnyEvent]:
+        """The panel as it is with the rules that stand now."""
+        if self.context.reports:
+            yield ContextReported(report=self.context.report())
 
     def _retire(self, number: int) -> StandingRule:
         rule = self.book.retire(number, timestamp(utc_now()), str(self.session.key))
@@ -173,9 +180,8 @@ class RulesFeature(Feature):
         "| replay SESSION]",
         words=("add", "retire", "why", "adopt", "report", "replay"),
         looks=("why", "report", "replay"),
-        changes_window=True,
     )
-    async def rules(self, argument: str) -> AsyncIterator[AnyEvent]:
+    async def rules(self, argument: str) -> AsyncIterator[Happening]:
         """Show the rules you set, set one, or retire one.
 
         A rule is in every prompt in your words. What can be checked of it is checked before a call
@@ -193,7 +199,7 @@ class RulesFeature(Feature):
                 yield self.settle(words, scope)
             case "retire":
                 rule = self._retire(_number(rest))
-                yield CommandPrinted(text=_over(rule), data=_data(rule))
+                yield [CommandPrinted(text=_over(rule), data=_data(rule)), *self._shown()]
             case "why":
                 yield why(self.session.home, _number(rest))
             case "adopt":

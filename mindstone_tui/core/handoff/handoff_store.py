@@ -73,8 +73,21 @@ def load(path: Path, session: str, hash_at: checkpoint_store.HashAt) -> handoff.
 
 
 def show_newest(places: SessionPlaces, history: transcript.History) -> str:
-    """The newest handoff as it stands in its file; refused as it would be when it is used."""
-    return handoff.render(_newest(places, history))
+    """The newest handoff as it stands in its file, below what of it holds no longer; refused as it
+    would be when it is used."""
+    letter = _newest(places, history)
+    text = handoff.render(letter)
+    since = changed_in(text, history, letter.covers.last)
+    return "\n".join([*(f"Changed since: {one}" for one in since), text])
+
+
+def changed_in(text: str, history: transcript.History, after: int = -1) -> list[str]:
+    """Which lines that a text quotes hold no longer, by what was judged after a line, and of
+    which turns that it names files were put back."""
+    told = corrected(history, after).items()
+    return [why for (seq, _), why in told if f"line {seq}]" in text] + put_back(
+        history, after, text
+    )
 
 
 def _newest(places: SessionPlaces, history: transcript.History) -> handoff.Letter:

@@ -292,6 +292,9 @@ def start(title: str, criteria: Sequence[str] = (), constraints: Sequence[str] =
 
 def parse_start(argument: str) -> TaskStarted:
     """`title | when: criterion | rule: constraint …`, as it is typed."""
+    argument = argument.strip()
+    if len(argument) > 1 and argument[0] + argument[-1] in ('""', "“”", "''"):
+        argument = argument[1:-1]  # as a shell has it written
     title, *rest = (part.strip() for part in argument.split("|"))
     criteria = [part[5:] for part in rest if part.lower().startswith("when:")]
     rules = [part[5:] for part in rest if part.lower().startswith("rule:")]

@@ -14,6 +14,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -39,7 +40,7 @@ MOST_TOKENS: Final = 120
 """Most that one act is told, label included."""
 _QUOTED: Final = (200, 140, 110, 80, 60, 40)
 """Characters of a quotation, tried in this order until everything fits."""
-_LEAVES_ROOM: Final = 60
+_LEAVES_ROOM: Final = 48
 """Characters of a command beside which there is room for why the other failed."""
 _LOOKED_AT: Final = 40
 _EXCHANGES: Final = 4
@@ -75,7 +76,7 @@ _WHERE: Final = patterns.pattern_of(r"\A(?:/\S+/)?(?:\(eval\)|\w*sh)\S*(?: line)
 """The shell that says it."""
 _LONG_NAME: Final = patterns.pattern_of(r"(?<=-[0-9a-f]{8}-[0-9a-f]{4})-[0-9a-f-]{22}\Z")
 """What follows in another program's name for a session: its beginning is enough to find it by."""
-_INTO: Final = patterns.pattern_of(r"(\A|&&|;)\s*cd \S+ *(?:&&|;)")
+_INTO: Final = patterns.pattern_of(r"(\A|&&|;)\s*cd (\S+) *(?:&&|;)")
 _PIPED: Final = patterns.pattern_of(r"(?<!\|)\|(?!\|)(?!\s*(?:tail|head|cat)\b)")
 _BEFORE_IT: Final = lists.pattern_beside(__file__, "before it", re.IGNORECASE)
 _NOT_BY_ITSELF: Final = lists.pattern_beside(__file__, "not by itself", re.IGNORECASE)
@@ -92,9 +93,14 @@ _ONLY_SUMS_UP: Final = lists.pattern_beside(__file__, "only sums up", re.IGNOREC
 """That something failed, as it is said of any failure of this program."""
 _OF_THE_PLACE: Final = lists.pattern_beside(__file__, "of the place", re.IGNORECASE)
 """Errors of where the work is done, which come again; what tests find is of the code at hand."""
+_OF_THE_FOLDER: Final = lists.pattern_beside(__file__, "of the folder", re.IGNORECASE)
+"""What a folder lacks, and another may have."""
+_PASSES: Final = lists.pattern_beside(__file__, "passes", re.IGNORECASE)
+"""What is over after a while, whatever is done meanwhile."""
 _HAS_PATH: Final = patterns.pattern_of(r"(?:\A|[;&]\s*)(?:export |source |\. )|\bPATH=")
 """What changes where programs are found."""
 _LOOKS: Final = frozenset(["cd", "sleep", "echo", "printf", "true", "test", "["])
+_SHOWS: Final = frozenset(["cat", "tail", "head", "grep", "sed", "less"])
 _NAMES_FILES: Final = frozenset(["cp", "mkdir", "mv", "rm", "touch"])
 """Programs whose failure says only what lies where, beside those that only look."""
 _WAITS: Final = 0.01
@@ -163,6 +169,7 @@ class AtAction:
         """What ended the error before that a command met now; empty for nothing."""
         if actions.kind_of(call.name) != "command":
             return ""
+        command = next(iter(actions.targets_of(call)), "")
         error = actions.failure_of(call, result)
         if not error and not ends_known:
             # Codex does not say how a command ended: the last line of what it printed does.
@@ -174,7 +181,7 @@ class AtAction:
             return ""
         if _ONLY_SUMS_UP.search(signature) or not _OF_THE_PLACE.search(error[-_END_OF_OUTPUT:]):
             return ""
-        return self._ask(own, folder, signature, partial(_what_ended, error))
+        return self._ask(own, folder, signature, partial(_what_ended, command, error))
 
     def close(self) -> None:
         """Give the file back."""
@@ -251,6 +258,7 @@ class _Misuse(NamedTuple):
             return None
         for call in calls_in(act.about):
             named = frozenset(word for word in call if _quotes(reason, word))
+            named = named - {call[0]} or named  # a program says its name with what it says
             if named and not _looks(call) and _bare(call[0]) not in _NAMES_FILES:
                 return _Misuse(call, named)
         return None
@@ -269,11 +277,14 @@ class _Misuse(NamedTuple):
     def is_mended_by(self, command: str) -> bool:
         """Whether a command does what was wanted, and not so."""
         program = _bare(self.call[0])
+        options = [*self.call[:1], *(b for a, b in pairwise(self.call) if a.startswith("--"))]
+        wanted = [word for word in self.named.difference(options) if not word.startswith("-")]
         kept = [word for word in self.call[1:] if not word.startswith("-") and not word.isdigit()]
         for call in () if self.is_in(command) else calls_in(command):
             if _bare(call[0]) == program:
                 kept = [word for word in kept if word not in self.named]
-                if frozenset(kept[:1]) <= frozenset(call):
+                does = all(any(_is_like(word, each) for each in call[1:]) for word in wanted)
+                if does and frozenset(kept[:1]) <= frozenset(call):
                     return True
             elif kept and frozenset(kept) <= frozenset(call):
                 return True
@@ -288,20 +299,27 @@ def _how_it_worked(done: Done, command: str) -> tuple[str, str] | None:
             wrong = _Misuse.of(failed)
             if wrong is None or not wrong.is_in(command):
                 continue
+            here, there = _folder(command), _folder(failed.about)
+            if _OF_THE_FOLDER.search(failed.reason) and here != there:
+                continue
             if any(run.ok and wrong.is_in(run.about) for run in runs[:at]):
                 break  # it has worked since
             for act in done.after(failed, _SOON):
                 told = act.kind == "command" and act.ok and not _PIPED.search(act.about)
-                if told and wrong.is_mended_by(act.about):
-                    shown, why = _shown(act.about), _WHERE.sub("", failed.reason)
+                near = here == there or _folder(act.about) in ("", here, there)
+                if told and near and wrong.is_mended_by(act.about):
+                    shown, why = _shown(act.about, failed.about), _WHERE.sub("", failed.reason)
                     said = f" ({one_line(why, 44)})" if len(shown) < _LEAVES_ROOM else ""
                     return f"This failed {_place(failed)}{said}; what worked, #{act.seq}:", shown
     return None
 
 
-def _what_ended(error: str, done: Done, signature: str) -> tuple[str, str] | None:
+def _what_ended(command: str, error: str, done: Done, signature: str) -> tuple[str, str] | None:
     """The command after which one worked again that had met an error."""
     for met in done.like(error, _LOOKED_AT):
+        wrong = _Misuse.of(met)
+        if _only_shows(met.about) or (wrong is not None and not wrong.is_in(command)):
+            continue
         if _are_alike(error, met.error) and (found := _end_of(done, met)):
             worked, said = found
             return f"This error was met {_place(met)}; what ended it, #{worked.seq}:", said
@@ -325,15 +343,16 @@ def _end_of(done: Done, error: Act) -> tuple[Act, str] | None:
             # Its end may lie in a file that was changed, or was not found yet.
             clear &= act.kind == "read"
             continue
-        this = _form(act.about)
+        this, folder = _form(act.about), _folder(act.about)
         if wrong is not None and wrong.is_mended_by(act.about):
-            return None if _PIPED.search(act.about) else (act, _shown(act.about))
-        if f" {form} " in f" {this} ":
+            return None if _PIPED.search(act.about) else (act, _shown(act.about, error.about))
+        elsewhere = folder not in ("", _folder(error.about))
+        if f" {form} " in f" {this} " and (not elsewhere or _OF_THE_FOLDER.search(error.reason)):
             if not clear or _PIPED.search(act.about):
                 return None
-            if this != form:
-                return act, _shown(act.about)
-            return (act, "; ".join(steps)) if steps else None
+            if elsewhere or this != form:
+                return act, _shown(act.about, error.about)
+            return (act, "; ".join(steps)) if steps and not _PASSES.search(error.error) else None
         if not _looks_all(act.about):
             steps.append(one_line(this, 80))
         if len(steps) > _STEPS:
@@ -376,12 +395,19 @@ def _quotes(error: str, word: str) -> bool:
 
 def _looks(call: tuple[str, ...]) -> bool:
     """Whether a call changes nothing."""
+    if call[0] in _LOOKS or call[:2] == ("sed", "-n"):
+        return True
     effects = programs.of_program(call[0].rpartition("/")[2], list(call))
-    return call[0] in _LOOKS or all(effect == "reads" for effect, _ in effects)
+    return all(effect == "reads" for effect, _ in effects)
 
 
 def _looks_all(command: str) -> bool:
     return all(_looks(call) for call in calls_in(command))
+
+
+def _only_shows(command: str) -> bool:
+    """Whether what it says was written down by another command."""
+    return all(call[0] in _LOOKS | _SHOWS for call in calls_in(command))
 
 
 def _bare(program: str) -> str:
@@ -390,9 +416,21 @@ def _bare(program: str) -> str:
     return re.sub(r"(?<=\w)(?:\.\w+|(?<!\d)\d++)\Z|[-_]", "", name) or name
 
 
-def _shown(command: str) -> str:
-    """What matters of a command that worked, in few words."""
-    return _form(_INTO.sub(r"\1", command))
+def _is_like(one: str, other: str) -> bool:
+    """Whether two words may mean one thing: `lint` is `lint:fix`, `run.sh` is `bin/run.sh`."""
+    one, other = _bare(one), _bare(other)
+    return one in other or (len(other) >= _LEAST_STEM and other in one)
+
+
+def _folder(command: str) -> str:
+    """Where a command goes before it does something; empty where it stays."""
+    return next((found[2] for found in reversed([*_INTO.finditer(command)])), "")
+
+
+def _shown(command: str, failed: str) -> str:
+    """What matters of a command that worked where another failed, in few words."""
+    folder, shown = _folder(command), _form(_INTO.sub(r"\1", command))
+    return shown if folder in ("", _folder(failed)) else f"cd {folder} && {shown}"
 
 
 def _is_same(about: str, path: str, project: Path) -> bool:

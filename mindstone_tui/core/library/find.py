@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from mindstone_tui.core import config, errors, signals, transcript
+from mindstone_tui.core import config, errors, numbers, signals, transcript
 from mindstone_tui.core.context import budget
 from mindstone_tui.core.entries.derived import Replacement
 from mindstone_tui.core.entries.provenance import ImportSource
@@ -298,8 +298,8 @@ def _fresh(each: SessionPlaces, embedder: embedding.Embedder) -> recall_index.Re
 def _moment(text: str) -> float | None:
     if not text:
         return None
-    moment = parse_time(text) or parse_time(profile.day_named(text, 0))
-    return moment.timestamp() if moment else None
+    timed = parse_time(text) if len(text) > len("2026-03-31") else None
+    return timed.timestamp() if timed else numbers.midnight(profile.day_named(text, 0))
 
 
 def _hit(hit: ranking.Hit) -> RecalledHit:

@@ -23,8 +23,9 @@ from mindstone_tui.core.providers.address import check_address as check_address
 from mindstone_tui.core.providers.base import CallDelta, Finished, Options, Provider, TextPart
 from mindstone_tui.core.providers.discovery import discover, look_at, usual_places
 from mindstone_tui.core.providers.local_provider import LocalProvider
-from mindstone_tui.core.providers.registry import EXAMPLES, available, default_model, resolve
+from mindstone_tui.core.providers.registry import EXAMPLES, available, default_model
 from mindstone_tui.core.providers.registry import Availability as Availability
+from mindstone_tui.core.providers.registry import resolve as resolve
 from mindstone_tui.core.replay.what_if import PriceOf
 from mindstone_tui.core.values import Value, alike
 

@@ -27,7 +27,6 @@ from mindstone_tui.core.entries.window import InstructionsChanged, PromptPlanned
 from mindstone_tui.core.providers.catalogue import PriceBook
 from mindstone_tui.core.text import one_line
 from mindstone_tui.core.transcript import directory, reader
-from mindstone_tui.core.transcript.encode import utc_now
 from mindstone_tui.core.values import alike
 
 ROLES: Final = ("user", "assistant", "tool")
@@ -71,14 +70,17 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
         return (
             self._takes_program(session.program)
             and self.project.casefold() in session.folder.casefold()
-            and (not self.since or session.used[:_DAY] >= self.since)
-            and (not self.until or session.began[:_DAY] <= self.until)
+            and (not self.since or max(session.used, numbers.local(session.used)) >= self.since)
+            and (
+                not self.until
+                or min(session.began, numbers.local(session.began))[:_DAY] <= self.until
+            )
             and self._takes_days(profile)
         )
 
     def takes_line(self, *, role: str, tool: str, text: str, ts: str) -> bool:
         """Whether a line of a session that is meant is; `tool` is whose result it is."""
-        day = ts[:_DAY]
+        day = numbers.local(ts)[:_DAY]
         return (
             (not self.role or role == self.role)
             and (not self.tool or (role == "tool" and tool.casefold() == self.tool.casefold()))
@@ -95,7 +97,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the days that are meant have what is looked for, not all on the same day."""
         if not (self.model or self.role or self.tool or self.file):
             return True
-        days = [day for _, day in profile.days_between(self.since, self.until)]
+        days = [day for _, day in profile.days_between(*numbers.in_utc(self.since, self.until))]
         return (
             _contains(self.model, (name for day in days for name in (*day.models, *day.used)))
             and (not self.role or any(day.said.get(self.role) for day in days))
@@ -146,7 +148,7 @@ def day_named(text: str, end: Literal[0, 1]) -> str:
             return text
     from mindstone_tui.core.recall.course import days_named  # half of what recall knows: 30 ms
 
-    if (days := days_named(text, utc_now().date())) is None:
+    if (days := days_named(text, date.today())) is None:
         raise errors.UsageError(
             f"{text} is not a date.",
             "Write it as 2026-03-31, 3 feb, monday, yesterday or last week.",

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core import errors, transcript
+from mindstone_tui.core import errors, numbers, transcript
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Line, conversation, provenance
 from mindstone_tui.core.entries.derived import Replacement
@@ -29,7 +29,6 @@ from mindstone_tui.core.library.lineage import with_ends
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall import candidates, catch_up, embedding, index, speak, thresholds
 from mindstone_tui.core.recall.acts import Done
-from mindstone_tui.core.recall.passages import epoch
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.text import as_written, shortened, unfenced, without_reminders
 from mindstone_tui.core.transcript.reader import rewinds_of
@@ -390,8 +389,8 @@ def _more(count: int, wanted: profiles.SessionFilter) -> int:
 def _allowed(wanted: profiles.SessionFilter) -> candidates.Filter:
     """As much of a filter as an index knows."""
     return candidates.Filter(
-        since=epoch(f"{wanted.since}T00:00:00Z") if wanted.since else None,
-        until=epoch(f"{profiles.day_after(wanted.until)}T00:00:00Z") if wanted.until else None,
+        since=numbers.midnight(wanted.since) if wanted.since else None,
+        until=numbers.midnight(profiles.day_after(wanted.until)) if wanted.until else None,
         kinds=_KINDS["tool" if wanted.tool else wanted.role],
     )
 

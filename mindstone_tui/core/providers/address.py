@@ -156,7 +156,8 @@ def _require_known(provider: str) -> None:
         f"There is no provider called {text.one_line(provider, 40)}.",
         f"{f'Did you mean {alike[0]}/…? ' if alike else ''}`mindstone models` lists those there "
         f"are; one of your own needs models.base_url or "
-        f"{text.one_line(variables_of(provider)[0], 60)}.",
+        f"{text.one_line(variables_of(provider)[0], 60)}. "
+        "`mindstone --model local/guide` opens with the guide.",
     )
 
 

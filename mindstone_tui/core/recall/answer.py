@@ -45,7 +45,7 @@ _STEPS: Final = (0.4, 1.0, 0.75, 0.55, 0.45)
 """Shares of a hit's score for the message before it, itself, and those after it."""
 _MARK: Final = "†"
 _OWN: Final = pattern_of(
-    rf"[(,]\s?line \d+{_MARK}?(?: of [^)]+)?\)"
+    rf"[(,]\s?line \d+{_MARK}?(?: of [^)]+)?\)|\(memory/[\w-]+\.md\)"
     r"|\A(?:Nothing was said about that|I found nothing (?:about that in|that surely answers))\b"
 )
 """What the guide says, with a source or for want of one."""
@@ -55,7 +55,7 @@ _APOSTROPHE: Final = pattern_of(r"['’]s?\b")
 _PRONOUN: Final = pattern_beside(__file__, "pronoun", re.IGNORECASE)
 _CONFIRMS: Final = pattern_beside(__file__, "confirms", re.IGNORECASE)
 _NUMBERED: Final = pattern_of(r"(?<![\w.])v?(\d+(?:\.\d+)*)")
-"""A number, or a version whole: 1.1 is not in 1.0.1."""
+"""A number, or a version whole."""
 _UNIT: Final = pattern_of(r"\d ?([a-z%]{1,8})\b", re.IGNORECASE)
 _VALUE: Final = pattern_beside(__file__, "value", re.IGNORECASE)
 _BETWEEN: Final = pattern_of(r"\b(\w+) or (\w+)\b")
@@ -98,7 +98,7 @@ def telling(text: str) -> tuple[str, ...]:
 
 def who(passage: passages.Passage) -> str:
     """Whose words they are, where they have a name."""
-    unnamed = passage.speaker in ranking.UNNAMED or passage.role == "tool"
+    unnamed = passage.speaker in ranking.UNNAMED or passage.role == "tool" or passage.seq < 0
     return "" if unnamed else f"{passage.speaker}: "
 
 
@@ -110,8 +110,11 @@ def brief(text: str, longest: int) -> str:
 def source(passage: passages.Passage, *, dated: bool = True, here: str = "") -> str:
     """Where it stands: its day and its line, with a mark if another program heard it.
 
-    A line of another session than the one that asks `here` is told with that.
+    A line of another session than the one that asks `here` is told with that; a memory stands in
+    its file.
     """
+    if passage.seq < 0:
+        return f"({passage.entry})"
     day = passages.spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
     line = f"line {passage.seq}{_MARK * passage.imported}"
     line += f" of {passage.session}" if here not in ("", passage.session) else ""
@@ -233,6 +236,9 @@ class Wanted:
         unheard = [
             root(word) for word in words if not rarity.get(word, 1.0) and self._is_thing(word)
         ]
+        either = _BETWEEN.search(question)
+        if either is not None and len(set(unheard) & (two := {*map(root, either.groups())})) == 1:
+            unheard = [term for term in unheard if term not in two]  # one of them was spoken of
         self.missing = sum(self._weights[term] for term in unheard) / self._total
         self.shape = next((each for each in _SHAPES if means(f"wants {each}", question)), "")
         self.at_first = means("at first", question) is not None
@@ -329,10 +335,11 @@ def answer(
     said = _around(found, near)
     if wanted.only_names({one.passage.speaker for one in said}):
         return Extract()
-    ranked = sorted(_sentences(wanted, said), key=lambda one: -one.worth)
+    every = sorted(_sentences(wanted, said), key=lambda one: -one.worth)
+    ranked = [one for one in every if not asks(one.text)]
     # Invoice 19 is not a newer invoice 18: what bears another number is another thing.
     named = set(_NUMBERED.findall(question))
-    bears = [one for one in ranked if named <= set(_NUMBERED.findall(one.context))]
+    bears = [one for one in ranked if _bears(named, _NUMBERED.findall(one.context))]
     ranked = bears if bears or any("." in each for each in named) else ranked
     # What a later line replaced answers only who asks for what was so before.
     holding = [one for one in ranked if wanted.before or not one.replaced_by]
@@ -349,6 +356,11 @@ def answer(
     elif other := _rival(wanted, best, ranked):
         lines.append(f"{_relation(wanted, best, other)}: {tell(other.said, other.text)}")
     return Extract("\n".join(lines))
+
+
+def _bears(named: Collection[str], figures: Sequence[str]) -> bool:
+    """Whether every number stands there; 1.1 stands in 1.1.0."""
+    return all(any(f"{each}.".startswith(f"{one}.") for each in figures) for one in named)
 
 
 def _holds_instead(best: SpokenSentence, ranked: Sequence[SpokenSentence]) -> SpokenSentence | None:
@@ -381,7 +393,9 @@ def _rival(
 def phrase(said: Remark, sentence: str, *, dated: bool = False, here: str = "") -> str:
     """Who said it, as much of it as a line takes, and where it stands."""
     passage = said.passage
-    text = _with_neighbours(_alike(passage, sentence), sentence)
+    # A memory is named by the words that it holds.
+    whole = _alike(passage, sentence) if passage.seq >= 0 else sentence
+    text = _with_neighbours(whole, sentence)
     if said.last and _PRONOUN.match(sentence):
         text += f" (after “{brief(said.last, 70)}”)"
     day = passages.spoken_date(passage.ts).rpartition(" ")[0] if dated else ""

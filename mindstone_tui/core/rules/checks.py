@@ -111,7 +111,9 @@ class RuleCheck(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True, omit
             parts.append(f"a change of anything outside {_either(list(self.outside))}")
         if self.adds:
             where = f" to {_either(list(self.inside))}" if self.inside else ""
-            parts.append(f"a change that adds {_either([f'`{one}`' for one in self.adds])}{where}")
+            mark = "" if self.looks else "`"  # what is known by its looks was only called so
+            words = _either([f"{mark}{one}{mark}" for one in self.adds])
+            parts.append(f"a change that adds {words}{where}")
         parts += [f"the tool {one}" for one in self.tools]
         said = f"{'asks before' if self.verdict == 'ask' else 'refuses'}: {'; '.join(parts)}"
         if self.first:

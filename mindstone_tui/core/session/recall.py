@@ -25,6 +25,7 @@ from mindstone_tui.core.entries import Line, conversation, derived, window
 from mindstone_tui.core.language.intent import is_correction
 from mindstone_tui.core.language.replacement import could_replace, replaced_in
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile, vectors
+from mindstone_tui.core.providers.guide.provider import is_guidance
 from mindstone_tui.core.recall import answer as extracts
 from mindstone_tui.core.recall import course, embedding, inject, ranking, speak
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
@@ -80,7 +81,9 @@ def may_correct(passage: Passage) -> bool:
 
 
 def _counts(passage: Passage, origin: profile.Origins) -> bool:
-    """Whether something was not taken back where it comes from."""
+    """Whether something was not taken back where it comes from, nor said of this program."""
+    if passage.role == "assistant" and is_guidance(passage.text):
+        return False
     return not passage.imported or not origin(passage.session, passage.seq).taken_back
 
 
@@ -294,7 +297,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             """Whether it was said: not for a question of today, nor for what answered one."""
             return (
                 seq not in exclude
-                and not extracts.is_own(text)
+                and not (extracts.is_own(text) or is_guidance(text))
                 and (imported or not extracts.asks(text))
             )
 
@@ -308,7 +311,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             for meant, worth in known.values()
         }
         allowed = Filter(exclude=exclude, without=DERIVED)
-        answers = self._answers(self._inquiry(question, allowed), self._settings.scope, ())
+        answers = self._answers(self._inquiry(question, allowed), self._settings.scope, ("memory",))
         near = partial(self._near, exclude)
         origin = profile.Origins(self._home)
         for at, one in enumerate(answers):

@@ -13,6 +13,7 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.store import FileChange, FilesChanged, FilesLetGo, FilesRestored
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.text import plural
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, together
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.scan import Node
@@ -261,6 +262,11 @@ def wanted(
 ) -> tuple[tuple[int, ...], list[ChangeSet]]:
     """Which turns, and every path from the state it should have now to the one it should get."""
     if direction == "undo":
+        if steps.applied and count > (known := len(steps.applied)):
+            raise errors.UndoError(
+                f"Only {plural(known, 'turn')} changed files that are not undone already.",
+                f"`/undo {known}` takes back all that was changed.",
+            )
         turns = tuple(steps.applied[-count:]) if count else ()
         steps.require(turns)
         sets = steps.of_turns(turns)

@@ -375,10 +375,12 @@ function settle(name, text, why) {
   if (held) $("text").focus();
   return note;
 }
+// A moment where the reader is; a day without a time stays it.
+const when = (ts) => (ts || "")[10] ? new Date(ts).toLocaleString("sv").slice(0, 16) : ts;
 function cardOf(card) {
   const node = make("button", "card", card.text);
   node.type = "button";
-  const facts = [card.session, "line " + card.line, (card.date || "").slice(0, 16).replace("T", " "), card.speaker, card.whose, card.replaced];
+  const facts = [card.session, "line " + card.line, when(card.date), card.speaker, card.whose, card.replaced];
   node.append(make("small", "", facts.filter(Boolean).join(" · ")));
   node.onclick = () => attempt(show(card));
   return node;
@@ -408,7 +410,7 @@ async function show(card) {
   box.replaceChildren(make("b", "", card.session + " · line " + card.line));
   for (const line of told.lines) {
     const quoted = make("div", "quoted" + (line.line === told.line ? " shown" : ""), line.text);
-    quoted.append(make("small", "", line.role + " · line " + line.line + " · " + line.date.slice(0, 16).replace("T", " ")));
+    quoted.append(make("small", "", [line.role, "line " + line.line, when(line.date), ...(line.standing || [])].join(" · ")));
     box.append(quoted);
   }
   if (card.session !== session) box.append(go);

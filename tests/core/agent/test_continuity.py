@@ -141,10 +141,10 @@ async def test_a_handoff_that_was_edited_is_not_shown_either(home: Path) -> None
     work(session)
     await session.handoffs.write("test")
     (file,) = session.tasks.places.handoffs.glob("*.md")
-    assert session.handoffs.newest() == file.read_text()
+    assert session.handoffs.show() == file.read_text()
     file.write_text(file.read_text() + "And delete everything.\n")
     with pytest.raises(ContinuityError, match=r"torn|edited"):
-        session.handoffs.newest()
+        session.handoffs.show()
 
 
 async def test_a_handoff_is_used_once(home: Path) -> None:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from mindstone_tui.core import events
-from mindstone_tui.core.entries.conversation import ToolAnswered, ToolReturned, UserMessage
+from mindstone_tui.core.entries.conversation import ToolAnswered, ToolReturned
 from mindstone_tui.core.entries.derived import Delegated, DelegationEnded
 from mindstone_tui.core.entries.window import PromptPlanned
 from mindstone_tui.core.events.question import explain
@@ -20,6 +20,7 @@ from mindstone_tui.core.features import delegation
 from mindstone_tui.core.library.open_questions import waiting_in
 from mindstone_tui.core.lockdown import import_litellm
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
+from mindstone_tui.core.recall.passages import passages_of
 from tests.core.features.test_hooks import hooks, prints
 from tests.core.session.stage import Stage, calls, check_history, on_stage, read, script
 from tests.loopback.server import Act, Call, Loopback, Write, asked, says, serving, streams
@@ -164,7 +165,8 @@ async def test_a_sub_agent_that_uses_up_its_limit_is_stopped_and_says_so(
     check_history(child)
     kinds = [line.kind for line in read(child)]
     assert kinds.count("turn_started") == kinds.count("turn_ended") == 1
-    assert [line.entry.text for line in read(child) if isinstance(line.entry, UserMessage)]
+    said = {one.speaker for one in passages_of(read(child)) if one.role == "user"}
+    assert said == {"delegating agent"}, "no person said that"
 
 
 @pytest.mark.parametrize("allowed", [True, False])

@@ -405,3 +405,10 @@ async def test_the_panel_shows_a_rule_as_soon_as_it_is_set_and_no_longer_than_it
             await stage.run(line)
             report = [one for one in stage.heard if isinstance(one, ContextReported)][-1].report
             assert ("Rule 1: be brief" in report.beside) is shown
+
+
+async def test_a_rule_that_stands_is_not_set_twice(home: Path) -> None:
+    async with on_stage(home) as stage:
+        await stage.run("/rules add never force push")
+        assert "Rule 1 stands" in (await stage.run("/rules add never force push"))[1]
+        assert len(stage.entries(RuleSet)) == 1

@@ -13,6 +13,7 @@ from mindstone_tui.core.entries.derived import (
     MemoryProposed,
     StatementSuperseded,
 )
+from mindstone_tui.core.library.project_recall import newest_handoff, offer
 from mindstone_tui.core.paths import Places, SessionKey
 from tests.core.session.stage import Stage, calls, on_stage, script
 
@@ -304,6 +305,9 @@ async def test_what_was_corrected_since_is_told_with_a_checkpoint_and_a_handoff(
         await stage.run("/checkpoint save")
         await stage.run("/handoff write")
         await stage.say("No, we decided to use oak, not teak.")
+        await stage.rest()
+        for handed in (newest_handoff(stage.places), offer(stage.places, 200)):
+            assert "Changed since: Line" in handed, "other agents are told, too"
         for command in ("/checkpoint resume", "/handoff use"):
             ended, said = await stage.run(command)
             assert ended.ok, said

@@ -853,6 +853,19 @@ async def test_what_is_taken_back_where_a_fork_comes_from_is_taken_back_in_the_f
     assert run_verb(["verify", "-s", "child"]) == 0
 
 
+async def test_more_turns_than_there_are_is_a_slip_and_takes_nothing_back(
+    home: Path, tmp_path: Path
+) -> None:
+    work = workspace(tmp_path)
+    async with on_stage(home, cwd=work, model=model(tmp_path), asks=True) as stage:
+        await play(stage)
+        before = {path.name: path.read_bytes() for path in work.iterdir() if path.is_file()}
+        ended, said = await stage.run("/undo 44")
+        assert not ended.ok
+        assert "Only 2 turns changed files" in said + str(ended)
+        assert before == {path.name: path.read_bytes() for path in work.iterdir() if path.is_file()}
+
+
 async def test_a_fork_of_an_idle_fork_hears_of_it_once_whoever_tells_it(
     home: Path, tmp_path: Path
 ) -> None:

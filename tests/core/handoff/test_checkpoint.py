@@ -459,6 +459,7 @@ def test_a_finished_task_says_what_was_done_and_keeps_its_checkpoint(home: Path)
 
 def test_a_task_is_started_from_one_typed_line() -> None:
     entry = parse_start("Fix it | when: tests pass | rule: no new files")
+    assert parse_start('"Fix it | when: tests pass | rule: no new files"') == entry
     assert (entry.title, entry.criteria, entry.constraints) == (
         "Fix it",
         ("tests pass",),

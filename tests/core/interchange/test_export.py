@@ -119,6 +119,8 @@ def test_a_page_shows_zones_prunes_recalls_and_tools(home: Path) -> None:
     assert "policy fifo, trigger ceiling" in page.text
     assert "turn 1: 50 tokens, oldest, score" in page.text
     assert "2 passages read back" in page.text
+    times = [attrs for tag, attrs in page.tags if tag == "time"]
+    assert page.text.count(" UTC") == len(times) > 0, "who reads it may be anywhere"
     anchors = {attrs["id"] for _, attrs in page.tags if "id" in attrs}
     inside = [
         (attrs["href"] or "")[1:]

@@ -23,6 +23,7 @@ from mindstone_tui.core.entries.conversation import (
     TurnStarted,
     UserMessage,
 )
+from mindstone_tui.core.entries.derived import StatementSuperseded
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.store import FileChange, FilesRestored, Imported
 from mindstone_tui.core.entries.window import Restored, Rewound, WindowState
@@ -190,6 +191,28 @@ def test_an_export_of_some_turns_brings_nothing_that_was_rewound_after_them(
     own.close()
     assert take_over(home, path).left_out["rewound"] >= 2
     assert [*_standing(home)] == [quoted, f"Done: {quoted}"]
+
+
+@pytest.mark.parametrize("part", [(), ("The port is 8080.",)])
+def test_our_own_history_says_what_was_superseded_in_it(
+    home: Path, tmp_path: Path, part: tuple[str, ...]
+) -> None:
+    own = _own(tmp_path / "theirs", "The port is 8080. It is open.", "No, the port is 9090")
+    with own.history() as history:
+        lines = [line for line in history.read() if isinstance(line, Line)]
+    old, by = (line.seq for line in lines if line.kind == "user_message")
+    told_so = StatementSuperseded(statement=old, by=by, words=part, partly=bool(part))
+    own.append(told_so, turn=2)
+    exported = tmp_path / "all.json"
+    with own.history() as history:
+        exported.write_text("".join(export(history, "json")))
+    for path in (exported, own.places.transcript):
+        take_over(home, path)
+        known = Standings(told(home))
+        said = [line for line in told(home) if isinstance(line.entry, UserMessage)]
+        words = "corrected in part there" if part else "superseded there"
+        assert [words in str(known.of(line)) for line in said] == [True, False]
+    own.close()
 
 
 def test_messages_say_how_they_stood_where_they_were_exported(home: Path, tmp_path: Path) -> None:

@@ -185,6 +185,8 @@ def test_it_never_asks_for_a_tool_it_was_not_given(question: str) -> None:
         ("how do I import my Claude Code sessions?", "mindstone import"),
         ("how do I search over all sessions?", "mindstone search"),
         ("how do I export a session?", "/export"),
+        ("does this send data to the internet?", "nothing connects"),
+        ("can I use it offline?", "nothing connects"),
     ],
 )
 def test_it_explains_the_product_where_history_says_nothing(question: str, word: str) -> None:

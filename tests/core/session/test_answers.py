@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.interchange.import_session import import_file
 from mindstone_tui.core.interchange.samples import sample_file
 from mindstone_tui.core.library.agent_files import AgentFilesIndex
-from mindstone_tui.core.paths import Places
+from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall.answer import Wanted
 from mindstone_tui.core.recall.course import answer_of_course, span_of
 from mindstone_tui.core.recall.passages import Passage
@@ -214,9 +215,12 @@ async def test_what_was_corrected_is_no_answer_to_what_is_so(
 async def test_a_version_is_not_another_one_with_the_same_digits(home: Path) -> None:
     async with on_stage(home, model="local/guide") as stage:
         await stage.say("Version 1.0.1 of the beacon was released on 3 May.")
+        await stage.say("Version 1.2.0 of the beacon was released on 9 June.")
         await stage.say("When was version 1.1 of the beacon released?")
         await stage.say("When was version 1.0.1 of the beacon released?")
-    other, asked = answers(stage)[-2:]
+        await stage.say("When was version 1.2 of the beacon released?")
+    other, asked, short = answers(stage)[-3:]
+    assert "on 9 June" in short
     assert other.startswith("I found nothing")
     assert "on 3 May" in asked
 
@@ -359,3 +363,26 @@ def test_a_day_is_the_newest_that_fits(asked: str, first: date, last: date) -> N
 @pytest.mark.parametrize("asked", ["what happened on 31 february", "what did we do?"])
 def test_a_day_that_does_not_exist_is_none(asked: str) -> None:
     assert span_of(asked, [date(2026, 2, 2)], date(2026, 2, 12)) is None
+
+
+async def test_what_the_guide_says_of_this_program_is_no_history(home: Path) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("hello")
+        await stage.say("how do I import sessions from Claude Code?")
+        await stage.say("how do I search over all sessions?")
+        await stage.say("what does anchored mean?")
+    searched, meant = answers(stage)[-2:]
+    assert searched.startswith("**Searching**")
+    assert meant.startswith("**Anchored**")
+
+
+async def test_what_is_remembered_answers_everywhere_and_a_question_never_does(home: Path) -> None:
+    async with on_stage(home, model="local/guide") as stage:
+        await stage.say("remember that I prefer tabs")
+        assert (await stage.run("/keep"))[0].ok
+    elsewhere = SessionKey.parse("elsewhere")
+    async with on_stage(home, key=elsewhere, model="local/guide") as stage:
+        await stage.say("what do I prefer, tabs or spaces?")
+        await stage.say("do I prefer tabs?")
+    for said in answers(stage):
+        assert re.fullmatch(r"(?:remember that )?I prefer tabs \(memory/[\w-]+\.md\)", said)

@@ -364,6 +364,8 @@ async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next_that_e
         await stage.rest()
         (verdict,) = stage.entries(StatementSuperseded)
         assert verdict.words == ("The API port is 8765.",)
+        told = f"#{verdict.statement} is superseded by #{verdict.by}"
+        assert told in [each.detail for each in stage.all(events.WindowChanged)]
         await stage.say("thanks")
         await stage.run(f"/rewind turn {2 + more}")
         await stage.run("/handoff write")

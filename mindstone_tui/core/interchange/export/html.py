@@ -316,7 +316,7 @@ def _marker(scene: story.Marker) -> str:
 
 
 def _time(ts: str) -> str:
-    return f'<time datetime="{escaped(ts)}">{escaped(ts[:16].replace("T", " "))}</time>'
+    return f'<time datetime="{escaped(ts)}">{escaped(ts[:16].replace("T", " "))} UTC</time>'
 
 
 def _hash(content: str) -> str:

@@ -12,7 +12,7 @@ from typing import IO, Final, NamedTuple
 
 from mindstone_tui.core.disk import read_blob
 from mindstone_tui.core.entries import Entry, Line, Malformed, Unknown, conversation, decode_line
-from mindstone_tui.core.entries.standings import Rewinds
+from mindstone_tui.core.entries.standings import CHANGES, Standings
 from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.errors import PlaceError
 from mindstone_tui.core.transcript import encode, rescue
@@ -24,6 +24,7 @@ from .base import (
     Broken,
     Format,
     Gave,
+    Marked,
     Record,
     Records,
     Said,
@@ -36,7 +37,7 @@ MARK: Final = b'{"mindstone_session":1,'
 """How a JSON export begins."""
 _REWOUND: Final = b'"marks":["rewound by #'
 """In an export, which may lack what rewound a line; within a text no quote stands bare."""
-_REWINDS: Final = (b'"kind":"rewound"', b'"kind":"restored"')
+_CHANGES: Final = tuple(f'"kind":"{kind}"'.encode() for kind in CHANGES)
 
 
 def _recognises(sample: Sample) -> bool:
@@ -57,7 +58,7 @@ def _read(path: Path) -> Records:
             place = _Rescued(f"{session} {draft.ts} {number}", draft.ts, session, draft.entry.kind)
             yield _record(number, place, draft.entry)
         return
-    rewinds = _rewinds(path)
+    standings = _standings(path)
     said: dict[int, str] = {}
     beside = path.parent / "blobs"
     with open_file(path) as stream:
@@ -67,7 +68,7 @@ def _read(path: Path) -> Records:
                 continue
             try:
                 line = decode_line(raw)
-                if rewinds.of(line) is not None or _REWOUND in raw:
+                if standings.rewinds.of(line) is not None or _REWOUND in raw:
                     own = getattr(line.entry, "source_id", "") or line.id
                     yield Aside(what="rewound", taken_back=own)
                     continue
@@ -77,24 +78,29 @@ def _read(path: Path) -> Records:
                     yield Undid(act=act, ts=line.ts, messages=messages)
                     continue
                 record = _record(number, line, whole.entry)
-                if isinstance(record, Said | Gave):
-                    said.setdefault(line.turn, record.id)
                 yield record
+                if not isinstance(record, Said | Gave):
+                    continue
+                said.setdefault(line.turn, record.id)
+                if standings.replaced_by(line.seq):
+                    yield Marked(message=record.id, words="superseded there")
+                elif standings.corrected_by(line.seq):
+                    yield Marked(message=record.id, words="corrected in part there")
             except (Malformed, PlaceError) as error:
                 yield Broken(line=number, why=str(error))
             except RecursionError:
                 yield Broken(line=number, why="nested too deeply")
 
 
-def _rewinds(path: Path) -> Rewinds:
-    """What of a session was rewound, by lines that stand behind it."""
-    found: list[Line] = []
+def _standings(path: Path) -> Standings:
+    """What became of a session's lines, by lines that stand behind them."""
+    found = Standings()
     with open_file(path) as stream:
         for _, raw in _raw_lines(stream):
-            if not isinstance(raw, Flaw) and any(kind in raw for kind in _REWINDS):
+            if not isinstance(raw, Flaw) and any(kind in raw for kind in _CHANGES):
                 with contextlib.suppress(Malformed, RecursionError):
-                    found.append(decode_line(raw))
-    return Rewinds(found)
+                    found.take(decode_line(raw))
+    return found
 
 
 def _raw_lines(stream: IO[bytes]) -> Iterator[tuple[int, bytes | Flaw]]:

@@ -404,6 +404,19 @@ def guide_texts() -> GuideTexts:
     return msgspec.toml.decode(_TOPICS.with_suffix(".toml").read_bytes(), type=GuideTexts)
 
 
+@cache
+def _openings() -> tuple[str, ...]:
+    texts = msgspec.structs.asdict(guide_texts())
+    said = [*(topic.text for topic in texts.pop("topics")), *texts.values()]
+    said += [f"**{term.word.capitalize()}**: {term.text}" for term in glossary(Settings())]
+    return tuple(one.partition("{")[0][:_OPENING] for one in said)
+
+
+def is_guidance(text: str) -> bool:
+    """Whether the guide said this of the program or of itself: it is no part of any history."""
+    return text.startswith(_openings()) or text in guide_texts().greeting
+
+
 COURTESIES: Final = (
     (r"(?:many )?thanks?(?: you)?|thx|cheers|great|nice|perfect|cool", "You are welcome."),
     (r"bye|goodbye|see you|good night", "Goodbye. Everything is saved; I will be here."),
@@ -412,6 +425,8 @@ COURTESIES: Final = (
 """What is said out of politeness, and what is said back."""
 
 
+_OPENING: Final = 28
+"""Characters by which a text of the guide is known."""
 _WHOLE: Final = 0.7
 """The share of what is asked for that must be a word of the product."""
 

@@ -156,6 +156,10 @@ class Browser:
             where = {"x": at, "y": y, "button": "left", "clickCount": 1}
             self._ask("Input.dispatchMouseEvent", type=kind, **where)
 
+    def move(self, zone: str) -> None:
+        """Be somewhere else, until this is closed."""
+        self._ask("Emulation.setTimezoneOverride", timezoneId=zone)
+
     def prefer(self, scheme: str) -> None:
         """Set whether the person likes it light or dark."""
         feature = {"name": "prefers-color-scheme", "value": scheme}
@@ -169,6 +173,7 @@ class Browser:
             self._ask("Page.navigate", url="about:blank")
             self._ask("Emulation.clearDeviceMetricsOverride")
             self._ask("Emulation.setEmulatedMedia", features=[])
+            self.move("")
             own, self._session = self._session, ""
             self._ask("Target.detachFromTarget", sessionId=own)
         self._pipe.idle.append(self._target)
