@@ -330,7 +330,7 @@ class FileStore:
                 raise DamagedTranscript(
                     f"{self.name} has a damaged copy of {key}: line {problem.line}: "
                     f"{problem.detail}.",
-                    "It was left alone on both sides; `mindstone verify` says all that is wrong.",
+                    f"It was left alone on both sides: `mindstone verify -s {key}` says more.",
                 )
 
     def wait(self, key: SessionKey, after: int, seconds: float) -> bool:
