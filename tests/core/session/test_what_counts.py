@@ -144,7 +144,7 @@ _GOES_BACK = {
 }
 _MARK = re.compile(
     r"\b(rewound|superseded|corrected in part|interrupted|imported|copied"
-    r"|changes to files taken back)\b"
+    r"|changes to files taken back)\b(?! there\b)"  # there: where it was imported from
     r"(?: by (?:#|line )(\d+))?"
 )
 _BESIDE = ("rewound", "superseded", "corrected", "undone", "interrupted", "imported")
