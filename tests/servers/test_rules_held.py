@@ -71,6 +71,8 @@ LONG = "There is much to say about each of the parts. " * 40
 RAN = "echo ran >> ran.txt"
 COMPACTIONS = 3
 TURNS = sized(20, 100)
+ROOM = sized(10_000, 20_000)
+"""Tokens of a window that holds enough between two compactions for the next one."""
 Plan = list[tuple[str, ...]]
 
 
@@ -145,7 +147,7 @@ async def test_ten_rules_hold_in_our_own_turns_over_three_compactions(
         ]
     summary = {"for": "summary", "text": SUMMARY}
     model = script(tmp_path, *replies, *[summary] * COMPACTIONS * 4)
-    async with on_stage(home, model=model, cwd=project, asks=True, context_window=10_000) as stage:
+    async with on_stage(home, model=model, cwd=project, asks=True, context_window=ROOM) as stage:
 
         def agree(event: events.AnyEvent) -> None:
             if isinstance(event, events.ToolAsked):
