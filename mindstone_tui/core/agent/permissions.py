@@ -85,7 +85,7 @@ class Permissions(msgspec.Struct, eq=False):
         if tool.risk == "network" and decision.verdict == "ask":
             decision = self._of_host(approval, decision)
         if decision.verdict == "ask" and not self.asks:
-            why = f"{decision.reason}, and nobody can be asked here (--approve MODE)"
+            why = f"{decision.reason}, and nobody can be asked here (see --approve in --help)"
             return msgspec.structs.replace(decision, verdict="refuse", reason=why)
         return decision
 

@@ -233,6 +233,10 @@ def test_a_very_long_question_is_looked_up_by_its_beginning() -> None:
         "which mode does the poller run in",
         "what is our task for today?",
         "what colour is the buoy?",
+        "what is the price?",
+        "what is the plan?",
+        "what is the task?",
+        "which browser?",
     ],
 )
 def test_a_word_of_the_product_in_a_question_about_the_project_is_left_to_history(
