@@ -75,27 +75,25 @@ def test_edit_needs_an_editor_and_checks_what_it_left(
     assert "out of range" in capsys.readouterr().err
 
 
-def test_an_address_that_nobody_could_be_asked_at_is_not_stored(
-    home: Path, capsys: Capture
+@pytest.mark.parametrize(
+    ("key", "wrong", "why", "right"),
+    [
+        ("models.base_url", "3", "'3' is not an address", ["http://127.0.0.1:9/v1"]),
+        (
+            "models.default",
+            "nosuch/xx",
+            "There is no provider called nosuch.",
+            ["openai/gpt-4o", "local/guide", "mine"],
+        ),
+        ("tui.theme", "nosuch", "There is no theme nosuch.", ["moss", "nord"]),
+    ],
+)
+def test_what_could_not_be_used_is_not_stored(
+    key: str, wrong: str, why: str, right: list[str], home: Path, capsys: Capture
 ) -> None:
-    assert run(["config", "set", "models.base_url", "3"]) != 0
-    assert "'3' is not an address" in capsys.readouterr().err
+    assert run(["config", "set", key, wrong]) != 0
+    assert why in capsys.readouterr().err
     assert not (home / "config.toml").exists()
-    for written in ("http://127.0.0.1:9/v1", '"http://127.0.0.1:9/v1"'):
-        assert run(["config", "set", "models.base_url", written]) == 0
-
-
-def test_a_model_that_nobody_could_ask_is_not_made_the_default(home: Path, capsys: Capture) -> None:
-    assert run(["config", "set", "models.default", "nosuch/xx"]) != 0
-    assert "There is no provider called nosuch." in capsys.readouterr().err
-    assert not (home / "config.toml").exists()
-    for written in ("openai/gpt-4o", '"local/guide"', "mine"):
-        assert run(["config", "set", "models.default", written]) == 0
-
-
-def test_a_theme_that_nobody_has_is_not_stored(home: Path, capsys: Capture) -> None:
-    assert run(["config", "set", "tui.theme", "nosuch"]) != 0
-    assert "There is no theme nosuch." in capsys.readouterr().err
-    assert not (home / "config.toml").exists()
-    for written in ("moss", '"moss"', "nord"):
-        assert run(["config", "set", "tui.theme", written]) == 0
+    for written in right:
+        assert run(["config", "set", key, written]) == 0
+        assert run(["config", "set", key, f'"{written}"']) == 0
