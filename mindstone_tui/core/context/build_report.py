@@ -316,11 +316,15 @@ class _Account:
 
     def _in_part(self) -> set[int]:
         """Turns of which only a message stays that the rest of its exchange left behind."""
-        lines, turn_of = self.view.fold.lines, self.view.history.turn
+        view, lines = self.view, self.view.fold.lines
         more = {line.turn for line in lines.values() if line.role != "user"}
         turns = {line.turn for line in lines.values()} - more
-        left = {turn: [line.seq for line in turn_of(turn) if said(line)] for turn in turns}
-        return {turn for turn, seqs in left.items() if not lines.keys() >= {*seqs}}
+        left = {turn: view.spoken.get(turn) or self._spoken_in(turn) for turn in turns}
+        view.spoken = {turn: seqs for turn, seqs in left.items() if turn < view.fold.turn}
+        return {turn for turn, seqs in left.items() if not lines.keys() >= seqs}
+
+    def _spoken_in(self, turn: int) -> frozenset[int]:
+        return frozenset(line.seq for line in self.view.history.turn(turn) if said(line))
 
     def _gone(self) -> tuple[reports.GoneExchange, ...]:
         """The newest exchanges that are not in the window, with what each would cost again."""

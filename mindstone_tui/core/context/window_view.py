@@ -164,6 +164,8 @@ class View(msgspec.Struct, dict=True, eq=False):
         self._imports, self._imports_through = list[Line](), -1
         self.gone: dict[tuple[int, str], report.GoneExchange] = {}
         """The exchanges outside the window that are shown, by turn and model; none changes."""
+        self.spoken: dict[int, frozenset[int]] = {}
+        """What was said in earlier turns of which the window holds a person's words alone."""
 
     @property
     def taken_back_there(self) -> tuple[int, ...]:

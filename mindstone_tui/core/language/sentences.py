@@ -8,6 +8,7 @@ nothing. Each text is read once, from left to right.
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
@@ -61,6 +62,7 @@ class _Block(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     form: Form
 
 
+@lru_cache(maxsize=8)  # whoever reads a message asks many things about the same few texts
 def sentences(text: str) -> tuple[Sentence, ...]:
     """The sentences of a text in order; what holds no word at all is left out."""
     return tuple(

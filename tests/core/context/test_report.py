@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -24,7 +25,7 @@ from mindstone_tui.core.entries.window import (
     VelocitySpiked,
     ZoneChanged,
 )
-from mindstone_tui.core.transcript import verify
+from mindstone_tui.core.transcript import History, verify
 from tests.core.context.stage import MODEL, Stage, finish, kinds, words
 
 JSON_FIELDS = {
@@ -78,6 +79,30 @@ def test_reading_a_report_writes_nothing(home: Path) -> None:
     before = stage.transcript.places.transcript.read_bytes()
     assert build_report.report(stage.window) == build_report.report(stage.window)
     assert stage.transcript.places.transcript.read_bytes() == before
+
+
+class Watched(History):
+    """Knows which turns were read."""
+
+    looked: ClassVar[list[int]] = []
+
+    def turn(self, turn: int, *, before: type | tuple[type, ...] = ()) -> list[Line]:
+        self.looked.append(turn)
+        return super().turn(turn, before=before)
+
+
+def test_turns_without_an_answer_are_read_once_and_not_for_every_report(home: Path) -> None:
+    stage = Stage(home)
+    for number in range(5):
+        stage.ask(f"note {number}")
+    live = stage.window
+    live.history = Watched(stage.transcript.places)
+    first = build_report.report(live)
+    assert set(Watched.looked) >= {1, 2, 3, 4}
+    Watched.looked.clear()
+    assert build_report.report(live) == first
+    assert set(Watched.looked) <= {stage.turn}
+    live.history.close()
 
 
 def test_a_count_is_estimated_then_anchored_on_what_the_provider_reported(home: Path) -> None:
