@@ -9,7 +9,6 @@ import errno
 import fcntl
 import hashlib
 import os
-import secrets
 import shlex
 import stat
 import sys
@@ -192,7 +191,7 @@ def replace_with(path: Path, pieces: Iterable[bytes], disk: Disk = REAL) -> None
         ensure_folder(path.parent, disk)
     except PlaceError as error:
         raise EntryNotSaved(f"NOT SAVED: {error.what}", error.remedy) from error
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}")
+    temporary = path.with_name(f".{path.name[:100]}.{os.urandom(6).hex()}")
     try:
         fd = disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:

@@ -10,8 +10,8 @@ Colour codes vanish; every other control becomes a sign a person can see.
 """
 
 import itertools
+import os
 import re
-import secrets
 import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -177,7 +177,7 @@ _DISARMED = {"<": "‹", "[": "⁅"}
 
 def fresh_nonce() -> str:
     """A name for one block of data that its author could not have known."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()
 
 
 def as_data(text: str, *, origin: str, nonce: str) -> str:

@@ -302,13 +302,13 @@ def _merge(
         section, _, field = key.partition(".")
         nested.setdefault(section, {})[field] = value
     for key, value in values.items():
-        bounds = edit.all_keys()[key].range
+        bounds = edit.key_named(key).range
         if bounds is not None and not bounds[0] <= value <= bounds[1]:
             what = f"{key} is {value:g} ({sources[key]}), which is out of range."
             raise ConfigError(what, f"Use {bounds[0]:,g} to {bounds[1]:,g}.")
     settings = msgspec.convert(nested, Settings)
     check(settings, lambda key: str(sources.get(key, SettingSource("default"))))
-    everything = {key: sources.get(key, SettingSource("default")) for key in edit.all_keys()}
+    everything = {key: sources.get(key, SettingSource("default")) for key in edit.all_names()}
     return Loaded(settings=settings, sources=everything, profile=profile, ignored=ignored)
 
 

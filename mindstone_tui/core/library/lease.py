@@ -7,7 +7,6 @@ and whatever it still tries to write is refused.
 
 import contextlib
 import os
-import secrets
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -153,7 +152,7 @@ class SharedLease(Lease):
         self._transcript = transcript
         self._store = store
         self._seconds = seconds
-        self._holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
+        self._holder = f"{socket.gethostname()} {os.getpid()} {os.urandom(4).hex()}"
         self._grant: Grant | None = None
         self._lost = False
         self._done = threading.Event()

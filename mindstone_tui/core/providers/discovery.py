@@ -5,10 +5,9 @@ server says how large the window of a loaded model really is, a session plans fo
 """
 
 import asyncio
-import contextlib
 import ipaddress
 import socket
-import threading
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ PATIENCE: Final = 0.5
 _WHOLE: Final = 1.5
 """Seconds that a whole answer may take, however steadily it comes."""
 _LONGEST: Final = 4 << 20
+_PIECE: Final = 64 << 10
 
 
 class FoundModel(entries.Part):
@@ -165,32 +165,29 @@ def _get(root: str, path: str, patience: float) -> dict[str, Any] | None:
     parts = urlsplit(root)
     if not is_loopback(root) or parts.scheme != "http":
         return None
-    import http.client
+    import h11  # 10 ms, and whoever asks a model there needs it, too
 
     host = "127.0.0.1" if parts.hostname == "localhost" else parts.hostname or ""
-    connection = http.client.HTTPConnection(host, parts.port or 80, timeout=patience)
-    guard: threading.Timer | None = None
+    headers = [("host", parts.netloc), ("accept-encoding", "identity"), ("connection", "close")]
+    ask = h11.Request(method="GET", target=parts.path.rstrip("/") + path, headers=headers)
+    talk, body, ends = h11.Connection(h11.CLIENT), b"", time.monotonic() + max(_WHOLE, patience)
     try:
-        connection.connect()
-        guard = threading.Timer(max(_WHOLE, patience), _hang_up, (connection.sock,))
-        guard.daemon = True
-        guard.start()
-        connection.request("GET", parts.path.rstrip("/") + path)
-        answer = connection.getresponse()
-        body = answer.read(_LONGEST)
-        return bounded_json.read_object(body) if answer.status == 200 else None
-    except (OSError, ValueError, http.client.HTTPException):
-        return None
-    finally:
-        if guard is not None:
-            guard.cancel()
-        connection.close()
-
-
-def _hang_up(line: socket.socket) -> None:
-    """End a conversation with a server that sends a byte now and then, and so is never late."""
-    with contextlib.suppress(OSError):
-        line.shutdown(socket.SHUT_RDWR)
+        with socket.create_connection((host, parts.port or 80), timeout=patience) as line:
+            line.sendall((talk.send(ask) or b"") + (talk.send(h11.EndOfMessage()) or b""))
+            while (left := ends - time.monotonic()) > 0 and len(body) <= _LONGEST:
+                match talk.next_event():
+                    case h11.NEED_DATA:
+                        line.settimeout(min(patience, left))
+                        talk.receive_data(line.recv(_PIECE))
+                    case h11.Response(status_code=status) if status != 200:
+                        return None
+                    case h11.Data(data=data):
+                        body += data
+                    case h11.EndOfMessage():
+                        return bounded_json.read_object(body)
+    except (OSError, ValueError, h11.RemoteProtocolError):
+        pass  # nobody is there, or somebody else
+    return None
 
 
 def _whole(value: object) -> int | None:

@@ -9,7 +9,6 @@ that are short, while others read.
 import contextlib
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -66,7 +65,7 @@ def open_library(path: Path) -> Opened:
 
 def put_aside(path: Path) -> Path:
     """Rename a damaged index, with its journal files, so that it can be looked at later."""
-    aside = path.with_name(f"{path.name}.damaged-{secrets.token_hex(4)}")
+    aside = path.with_name(f"{path.name}.damaged-{os.urandom(4).hex()}")
     for suffix in ("-wal", "-shm", ""):
         with contextlib.suppress(FileNotFoundError):
             path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))

@@ -12,7 +12,7 @@ old file is read and left alone.
 import contextlib
 import hashlib
 import json
-import secrets
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -246,7 +246,7 @@ class Tables:
                     self._remove(row)
         with writing(self._database):
             self._database.execute("delete from facts where owner = ?", (self.owner,))
-            self.remember_everywhere(generation=secrets.token_hex(8))
+            self.remember_everywhere(generation=os.urandom(8).hex())
 
     def _some_rows(self) -> list[int]:
         found = self._database.execute(
@@ -319,7 +319,7 @@ class Tables:
             self._database.execute(
                 "update passages set vector = ? where vector in (?, ?)", (PENDING, STORED, FAILED)
             )
-            self.remember_everywhere(model=name, dims=str(dims), generation=secrets.token_hex(8))
+            self.remember_everywhere(model=name, dims=str(dims), generation=os.urandom(8).hex())
 
     def try_failed_again(self) -> None:
         """Let texts whose vector could not be made wait for it once more."""

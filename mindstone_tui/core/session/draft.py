@@ -30,7 +30,7 @@ _SHORT: Final = 16_000
 as it is searched for secrets whole each time: the more of it there is, the less often."""
 _LONG: Final = 500_000
 _ANY_CALL: Final = 1 << 30
-_WHOLE: Final = patterns.pattern_of(r"[\s\u0080-\U0010ffff]")
+_WHOLE: Final = patterns.pattern_of(r"[^!-\x7f\x00-\x08\x0e-\x1b]")
 """Behind one of these, no secret goes on."""
 
 

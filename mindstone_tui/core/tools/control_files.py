@@ -12,7 +12,6 @@ import functools
 import json
 import os
 import re
-import secrets
 import stat
 import unicodedata
 from collections import deque
@@ -408,7 +407,7 @@ def _put_back(path: Path, seen: _Seen, before: _Seen | None) -> bool:
         content = text.encode("utf-8", "backslashreplace")  # half a character stays an escape
     elif before is None and _is_settings(path):
         content = _settings(path, written)[1]
-    fresh = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}")
+    fresh = path.with_name(f".{path.name[:80]}.{os.urandom(6).hex()}")
     try:
         if content is None:
             path.unlink()

@@ -11,7 +11,6 @@ Three holds, the strongest that this machine and the command allow, and always t
 
 import contextlib
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -87,7 +86,7 @@ class ProcessTree:
     """The processes of one command, wherever they went."""
 
     def __init__(self) -> None:
-        self._token = secrets.token_hex(12)
+        self._token = os.urandom(12).hex()
         self.group = _new_group(self._token)
         """A control group that the supervisor enters before it starts anything."""
 

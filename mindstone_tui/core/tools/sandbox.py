@@ -16,7 +16,6 @@ machine puts another in its place.
 import contextlib
 import os
 import re
-import secrets
 import shutil
 import stat
 import sys
@@ -377,7 +376,7 @@ def _blank(place: Path) -> tuple[str, ...]:
 
 
 def _fresh_scratch() -> Path:
-    return Path(tempfile.gettempdir()).resolve() / f"mindstone-{secrets.token_hex(8)}"
+    return Path(tempfile.gettempdir()).resolve() / f"mindstone-{os.urandom(8).hex()}"
 
 
 class Landlock(msgspec.Struct, frozen=True):

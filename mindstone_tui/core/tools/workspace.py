@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
@@ -149,7 +148,7 @@ class Workspace:
             if self.standing(place) == "protected":
                 raise NotAllowed(f"{place.path} is protected.", "Change it yourself, outside.")
             mode = _mode_of(name, folder, path)
-            temporary = f".{name[:80]}.{secrets.token_hex(6)}"
+            temporary = f".{name[:80]}.{os.urandom(6).hex()}"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             try:
                 fd = os.open(temporary, flags, 0o666 if mode is None else 0o600, dir_fd=folder)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import struct
 from array import array
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -135,7 +134,7 @@ class Offsets:
         """Write the numbers down for the next reader, where that is possible."""
         inode = os.fstat(self._transcript).st_ino
         # Named as every temporary file is, so that what a killed program leaves is swept.
-        fresh = self._path.with_name(f".{self._path.name}.{secrets.token_hex(6)}")
+        fresh = self._path.with_name(f".{self._path.name}.{os.urandom(6).hex()}")
         try:
             if known and self._append(known):
                 return

@@ -14,7 +14,6 @@ import contextlib
 import ctypes
 import errno
 import os
-import secrets
 import stat
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -215,7 +214,7 @@ class _Tree:
         self._aside: int | None = None
         self._freed_later = 0
         self._open: dict[str, int] = {}
-        self._token = secrets.token_hex(8)
+        self._token = os.urandom(8).hex()
         self._beside: dict[str, str] = {}
         """What was made beside its place and is not there yet: the path, and the name till then."""
         self.prepared: list[str] = []
