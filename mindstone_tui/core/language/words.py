@@ -238,17 +238,14 @@ def _words_of_chunk(chunk: str) -> Iterator[str]:
     segments = [segment for segment in _SEGMENT.split(unmarked(core)) if segment]
     joined: list[str] = []
     for segment in segments:
-        parts = [part for word in _ALNUM.findall(segment) for part in _parts(word)]
+        found = _ALNUM.findall(segment)
+        parts = [part for word in found for part in _parts(word)]
         yield from parts
-        whole = fold("".join(_ALNUM.findall(segment)))
-        joined.append(whole)
-        if len(parts) > 1 and not _is_dense(whole):
-            yield whole
-    if (
-        len(segments) > 1
-        and len(whole := "".join(joined)) <= _LONGEST_WHOLE
-        and not _is_dense(whole)
-    ):
+        if not _is_dense(whole := "".join(found)):
+            joined.append(whole := fold(whole))
+            if len(parts) > 1:
+                yield whole
+    if 1 < len(segments) == len(joined) and len(whole := "".join(joined)) <= _LONGEST_WHOLE:
         yield whole
 
 
@@ -261,11 +258,11 @@ def _beside_apostrophes(core: str) -> list[str]:
 
 
 def _parts(word: str) -> Iterator[str]:
-    """`getUserById` → get, user, by, id; `東京都` → 東, 東京, 京, 京都, 都."""
+    """`getUserById` → get, user, by, id; `東京都` → "東 東京 京 京都 都"."""
     at = 0
     for run in () if word.isascii() else _DENSE.finditer(word):
         yield from _humps(word[at : run.start()])
-        yield from _pairs(run[0])
+        yield _pairs(run[0])
         at = run.end()
     yield from _humps(word[at:])
 
@@ -282,8 +279,8 @@ def _humps(word: str) -> Iterator[str]:
             yield folded if folded.isascii() else _ARTICLE.sub("", folded)
 
 
-def _pairs(run: str) -> Iterator[str]:
-    """Each character, and between two of them the pair that they make."""
-    clusters = _CLUSTER.findall(fold(run))
+def _pairs(run: str) -> str:
+    """Each character without accents, and between two of them the pair that they make, joined."""
+    clusters = _CLUSTER.findall(run)
     pairs = map(operator.add, clusters, clusters[1:])
-    return chain(chain.from_iterable(zip(clusters, pairs, strict=False)), clusters[-1:])
+    return " ".join(chain(chain.from_iterable(zip(clusters, pairs, strict=False)), clusters[-1:]))

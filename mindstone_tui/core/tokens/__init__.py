@@ -90,9 +90,10 @@ class Vocabulary:
         """Tokens in a text; half a character counts as the sign that stands for any."""
         if not text.isascii():
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        known, total, new = self._known, 0, 0
-        rank: _RankOf = self._look_up
+        known, total = self._known, 0
         plain = text.isascii() or not _BEYOND.search(text)
+        new = 0 if plain else len(text.encode()) - len(text)  # words in such signs are all new
+        rank: _RankOf = self._look_up if new < _MANY else self._all_ranks().get
         split = self._split_plain if plain else self._split_any
         for part in _parts(text):
             for piece in split(part):
@@ -258,10 +259,10 @@ SOUND_SECOND: Final = 32
 CHARACTERS: Final = "characters"
 _BULK: Final = 20_000_000
 """Characters, within `_AT_ONCE`, from which loading a vocabulary pays; no message has as many."""
-_MOST_EFFORT: Final = 5_000_000
+_MOST_EFFORT: Final = 2_500_000
 """Plain characters that may be counted of one text, or what takes as long: of more, every second
-stretch or fewer is. So nothing that is sent takes longer than a second, nor 3 % off the truth."""
-_SAMPLE: Final = 2_000
+stretch or fewer is. So nothing that is sent takes longer than a second, nor is 3 % off."""
+_SAMPLE: Final = 1_000
 """Characters of such a stretch."""
 _DENSE_EFFORT: Final = 10
 """How many times as long a character takes in a run without a gap,"""
