@@ -721,6 +721,35 @@ async def test_of_several_turns_each_names_its_own_files_that_were_left_alone(
     assert json.loads(capsys.readouterr().out)["exchanges"][0]["files"] == ["z.md"]
 
 
+@pytest.mark.parametrize("mine", ["one/x.md", "two/y.md"])
+async def test_of_several_folders_what_any_left_alone_is_named(
+    home: Path, tmp_path: Path, mine: str
+) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    names = (("one/x.md", "two/x.md"), ("two/y.md", "one/y.md"), ("two/y.md", "two/y2.md"))
+    writes = [
+        calls(*(("write", {"path": str(tmp_path / one), "content": f"{n}\n"}) for one in both))
+        for n, both in enumerate(names)
+    ]
+    says = script(tmp_path, *(reply for one in writes for reply in (one, {"text": "So."})))
+    roots = json.dumps([str(folder) for folder in folders])
+    (home / "config.toml").write_text(f"[tools]\nroots = {roots}\n")
+    async with on_stage(home, cwd=folders[0], model=says, asks=True) as stage:
+        agree(stage)
+        for text in ("first", "second", "third"):
+            await stage.say(text)
+        (tmp_path / mine).write_text("mine\n")
+        printed = (await stage.run("/undo 3 --rest"))[1]
+        assert printed.count("Left as it is") == 1
+        taken, left = "What this turn did to files was taken back", mine[4:]
+        for turn, all_but in enumerate(names, 1):
+            with History(stage.places) as history:
+                ends = f", all but {left}." if mine in all_but else "."
+                assert standings_of(history).notes(turn) == (taken + ends,)
+
+
 @pytest.mark.parametrize("again", [False, True])
 async def test_whatever_finds_a_turn_names_the_files_that_its_undo_left_alone(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], again: bool
