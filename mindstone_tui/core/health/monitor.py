@@ -112,8 +112,7 @@ def _lasting(history: Turns, settings: HealthSettings) -> Alerts:
     value = _lasts(history, "utilization", lambda one: one > mark, turns)
     if value is not None:
         held, fixed = history[-1].sample.protected_by or _LISTED, history[-1].measured.protected
-        facts = {"mark": mark, "turns": turns, "by": held, "fixed": fixed}
-        yield _alert("utilization", "critical", value, **facts)
+        yield _alert("utilization", "critical", value, mark=mark, turns=turns, by=held, fixed=fixed)
     most = settings.eviction_rate
     value = _lasts(history, "eviction_rate", lambda one: one > most, turns)
     if value is not None:
