@@ -951,6 +951,21 @@ async def test_files_are_shown_as_turns_left_them_with_those_that_are_others_by_
     assert capsys.readouterr().err == ""
 
 
+async def test_a_fork_names_the_session_whose_turns_changed_files_before_it(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with on_stage(home, cwd=workspace(tmp_path), model=model(tmp_path), asks=True) as stage:
+        agree(stage)
+        assert run_verb(["files", "-s", "main"]) == 0
+        assert capsys.readouterr().err == "No turn of this session changed a file.\n"
+        await stage.say("edit it")
+        assert (await stage.run("/fork agent:default:other"))[0].ok
+    assert run_verb(["files", "-s", "other"]) == 0
+    key = stage.places.key
+    told = f"Before the fork, turns of {key} changed files: mindstone files -s {key}\n"
+    assert capsys.readouterr().err == told
+
+
 async def test_a_file_that_a_redo_left_alone_stays_taken_back_by_name(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
