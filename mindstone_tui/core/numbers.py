@@ -72,19 +72,8 @@ def local(ts: str) -> str:
 
 def midnight(day: str) -> float:
     """When a day begins where the reader is, in seconds since 1970."""
-    return _here(day).timestamp()
-
-
-def _here(moment: str) -> datetime:
-    """What somebody named, here; the first year reaches into one that no calendar has."""
-    return datetime.fromisoformat(max(moment, "0002-01-01"))
-
-
-def in_utc(since: str, until: str) -> tuple[str, str]:
-    """The days in UTC that days where the reader is reach into; empty where none is named."""
-    ends = (since, until and f"{until}T23:59")
-    first, last = (end and _here(end).astimezone(UTC).date().isoformat() for end in ends)
-    return first, last
+    # The first year reaches into one that no calendar has.
+    return datetime.fromisoformat(max(day, "0002-01-01")).timestamp()
 
 
 def day(ts: str) -> str:

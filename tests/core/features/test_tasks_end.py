@@ -365,7 +365,9 @@ async def test_a_checkpoint_asks_for_no_answer_that_was_given_since(
     home: Path, tmp_path: Path
 ) -> None:
     ok = {"text": "Fine."}
-    async with on_stage(home, model=script(tmp_path, ok, {"error": "auth"}, ok, loop=True)) as stage:
+    async with on_stage(
+        home, model=script(tmp_path, ok, {"error": "auth"}, ok, loop=True)
+    ) as stage:
         await stage.say("Please write the parser of the harbour log.")
         await stage.say("Please write the tests of the harbour log.")
         await stage.run("/checkpoint save")
