@@ -193,8 +193,7 @@ def _marked(hit: Hit, new: Passage) -> Hit:
         hit = msgspec.structs.replace(hit, superseded_by=None, corrected={}, superseded_here=True)
     old, by = hit.passage, hit.superseded_by
     gone = replaced_in(new.text, old.text)
-    one_thing = old.speaker in (_NOTE, *_TASK) and old.kind != "task_started"
-    more = not one_thing and (old.pieces > 1 or says_more(old.text, gone))
+    more = old.speaker != _NOTE and (old.pieces > 1 or says_more(old.text, gone))
     if by is None and more:
         corrected = in_force({**hit.corrected, new.seq: gone})
         return msgspec.structs.replace(hit, corrected=corrected)

@@ -137,7 +137,9 @@ async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(
         await stage.say("No, the deploy host is harbour-2, not harbour-1.")
         found = await stage.session.services.recall.search("deploy host", 20, "session")
         told = [hit for hit in found.hits if hit.passage.kind == "task_done"]
-        assert [hit.superseded_by is not None for hit in told] == [True]
+        assert [hit.superseded_by for hit in told] == [None]
+        gone = [one for hit in told for one in hit.corrected.values()]
+        assert gone == [("Decisions: We decided: the deploy host is harbour-1.",)]
 
 
 async def test_a_rule_of_a_task_leaves_head_list_and_handoff_by_a_line_that_says_so(
