@@ -1,6 +1,6 @@
 """Numbers as people read them: tokens, money, durations, ages."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 def tokens(count: int) -> str:
@@ -70,10 +70,11 @@ def local(ts: str) -> str:
         return ts[:16]
 
 
-def midnight(day: str) -> float:
-    """When a day begins where the reader is, in seconds since 1970."""
+def midnight(day: str, after: int = 0) -> float:
+    """When a day, or one some days after it, begins where the reader is, in seconds since 1970."""
     # The first year reaches into one that no calendar has.
-    return datetime.fromisoformat(max(day, "0002-01-01")).timestamp()
+    begins = datetime.fromisoformat(max(day, "0002-01-01"))
+    return (begins + timedelta(days=after)).timestamp()
 
 
 def day(ts: str) -> str:

@@ -14,7 +14,7 @@ import contextlib
 import re
 import time
 from collections.abc import Iterable, Iterator
-from datetime import date, timedelta
+from datetime import date
 from typing import Final, Literal
 
 import msgspec
@@ -157,11 +157,6 @@ def day_named(text: str, end: Literal[0, 1]) -> str:
     return days[end].isoformat()
 
 
-def day_after(day: str) -> str:
-    """The day on which a day is over."""
-    return (date.fromisoformat(day) + timedelta(days=1)).isoformat()
-
-
 def _day_in(told: str) -> str:
     """The day that a time begins with; empty for one that never was, as others may tell it."""
     with contextlib.suppress(ValueError):
@@ -286,8 +281,7 @@ class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
     ) -> list[tuple[str, DayProfile]]:
         """The days on which something happened, or was done by a program; what has no date falls
         on the last of them."""
-        ends = map(numbers.local, (self.ended, self.began))
-        spare = next(filter(None, map(_day_in, ends)), NO_NAME)
+        spare = _day_in(numbers.local(self.ended or self.began)) or NO_NAME
         merged: dict[str, DayProfile] = {}
         told = ((f"{name}{_THERE}", day) for name, day in self.described.items())
         for name, day in (*self.days.items(), *told):
