@@ -142,6 +142,23 @@ async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(
         assert gone == [("Decisions: We decided: the deploy host is harbour-1.",)]
 
 
+async def test_who_chooses_another_thing_ends_what_was_chosen_before(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.say("Help me write the parser of the harbour log.")
+        await stage.say("Always use tabs for indentation.")
+        for number in range(30):
+            await stage.say(f"Page {number}: use spaces between its words.")
+        await stage.say("Use spaces from now on.")
+        await stage.run("/checkpoint save")
+        binding = (await stage.run("/checkpoint show"))[1]
+        marks = [line for line in stage.lines() if line.kind == "statement_superseded"]
+    assert "Use spaces from now on." in binding
+    assert "tabs" not in binding
+    assert len(marks) == 1
+
+
 async def test_a_rule_of_a_task_leaves_head_list_and_handoff_by_a_line_that_says_so(
     home: Path, tmp_path: Path
 ) -> None:
