@@ -65,7 +65,7 @@ def local(ts: str) -> str:
     One without a time is only a day, and stays it.
     """
     try:
-        return f"{datetime.fromisoformat(ts).astimezone():%Y-%m-%d %H:%M}" if ts[10:] else ts
+        return datetime.fromisoformat(ts).astimezone().isoformat(" ")[:16] if ts[10:] else ts
     except (ValueError, OverflowError):
         return ts[:16]
 
