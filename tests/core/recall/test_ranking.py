@@ -528,7 +528,7 @@ def test_what_the_model_repeats_of_what_was_replaced_does_not_hold_again() -> No
         candidate("The staging port is 8443.", 9, words=1.0, **model),
     ]
     hits = rank(read_question("which port has staging"), items, count=5)
-    assert [(one.passage.seq, one.superseded_by) for one in hits][0] == (7, None)
+    assert (hits[0].passage.seq, hits[0].superseded_by) == (7, None)
     assert {one.superseded_by for one in hits[1:]} == {7}
     assert hits[0].supersedes == (1,)
     again = candidate("The staging port is 8443 again, not 9443.", 8, words=0.8)
