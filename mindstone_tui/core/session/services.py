@@ -202,6 +202,9 @@ class SessionServices(msgspec.Struct, dict=True, eq=False):
             return
         with contextlib.suppress(errors.MindstoneError):
             self._take_model(name)
+            told = f"{name} answers from here on: it was chosen on another surface."
+            self.context.tell(events.ModelChanged(model=name, note=""))
+            self.context.tell(events.Noticed(message=told))
 
     # What a turn asks for
 
