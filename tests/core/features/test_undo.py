@@ -726,7 +726,7 @@ async def test_of_several_folders_what_any_left_alone_is_named(
     home: Path, tmp_path: Path, mine: str
 ) -> None:
     folders = [tmp_path / name for name in ("one", "two")]
-    for folder in folders:
+    for folder in (home, *folders):
         folder.mkdir()
     names = (("one/x.md", "two/x.md"), ("two/y.md", "one/y.md"), ("two/y.md", "two/y2.md"))
     writes = [
