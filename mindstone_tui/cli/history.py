@@ -23,7 +23,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.standings import Standings
-from mindstone_tui.core.library import file_states, profile, projects
+from mindstone_tui.core.library import file_states, lineage, profile, projects
 from mindstone_tui.core.session.draft import not_in_history
 from mindstone_tui.core.text import exact, one_line, plural
 
@@ -397,15 +397,19 @@ def files(
     found = known.at(at)
     if json:
         output.say_json({"turn": known.last_turn if at is None else at, "files": found})
-    elif not found:
-        output.hint("No turn of this session changed a file.")
-    else:
+    elif found:
         rows = [(_state(it), it.sha256[:12], f"{it.root}/{exact(it.path)}") for it in found]
         output.table(("STATE", "SHA-256", "PATH"), rows)
         if away := sum(not it.kept for it in found):
             output.hint(f"{plural(away, 'file')} by the transcript alone: {file_states.NOT_KEPT}.")
         if others := known.changed_since() if at is None else ():
             output.hint(f"Changed by somebody else since: {exact(', '.join(others))}.")
+    past = lineage.ancestors(options.places(), where)
+    past = [one for one in past if file_states.FilesOfSession(one.places, one.at).story.steps]
+    for key in (one.places.key for one in past):
+        output.hint(f"Before the fork, turns of {key} changed files: mindstone files -s {key}")
+    if not found and not past and not json:
+        output.hint("No turn of this session changed a file.")
 
 
 def _state(each: file_states.FileAt) -> str:

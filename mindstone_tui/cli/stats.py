@@ -54,7 +54,6 @@ def stats(
 
     Per program, project, day and model. Imported sessions count with the other program's own
     dates, tokens and costs, as far as it wrote them down; `~` marks money by the list of prices.
-    Days are in UTC.
     """
     options.fetch_news()
     wanted = options.session_filter(context)

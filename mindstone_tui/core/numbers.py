@@ -1,6 +1,6 @@
 """Numbers as people read them: tokens, money, durations, ages."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 def tokens(count: int) -> str:
@@ -65,26 +65,16 @@ def local(ts: str) -> str:
     One without a time is only a day, and stays it.
     """
     try:
-        return f"{datetime.fromisoformat(ts).astimezone():%Y-%m-%d %H:%M}" if ts[10:] else ts
+        return datetime.fromisoformat(ts).astimezone().isoformat(" ")[:16] if ts[10:] else ts
     except (ValueError, OverflowError):
         return ts[:16]
 
 
-def midnight(day: str) -> float:
-    """When a day begins where the reader is, in seconds since 1970."""
-    return _here(day).timestamp()
-
-
-def _here(moment: str) -> datetime:
-    """What somebody named, here; the first year reaches into one that no calendar has."""
-    return datetime.fromisoformat(max(moment, "0002-01-01"))
-
-
-def in_utc(since: str, until: str) -> tuple[str, str]:
-    """The days in UTC that days where the reader is reach into; empty where none is named."""
-    ends = (since, until and f"{until}T23:59")
-    first, last = (end and _here(end).astimezone(UTC).date().isoformat() for end in ends)
-    return first, last
+def midnight(day: str, after: int = 0) -> float:
+    """When a day, or one some days after it, begins where the reader is, in seconds since 1970."""
+    # The first year reaches into one that no calendar has.
+    begins = datetime.fromisoformat(max(day, "0002-01-01"))
+    return (begins + timedelta(days=after)).timestamp()
 
 
 def day(ts: str) -> str:

@@ -66,6 +66,11 @@ def test_whatever_a_person_reads_tells_the_time_where_they_are(
         assert "2026-01-04" in told
         assert run([*argv, "--json"]) == 0
         assert '"2026-01-03T12:00:00' in capsys.readouterr().out
+    assert run(["stats", "--json"]) == 0
+    days = [row["name"] for row in json.loads(capsys.readouterr().out)["days"]]
+    assert days == [f"2026-01-0{at}" for at in range(2, len(TALK) + 2)]
+    assert run(["stats", "--since", "2026-01-07", "--json"]) == 0
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)["days"]] == ["2026-01-07"]
     for argv in (["recall", "manager", "-s", session], ["search", "manager"]):
         assert run([*argv, "--since", "2026-01-04"]) == 0
         assert "2026-01-04" in capsys.readouterr().out, "the day that it names is the day it takes"

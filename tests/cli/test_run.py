@@ -181,6 +181,27 @@ def test_a_turn_that_takes_too_long_is_stopped(home: Path, tmp_path: Path) -> No
     assert check_history(places_in(home)) <= 1
 
 
+def test_a_damaged_session_says_so_once_and_goes_on(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = places_in(home)
+    for text in ("Hello there", "Second one"):
+        assert run(["run", "-s", "main", "--model", "local/guide", text]) == 0
+    assert "as it was written" not in capsys.readouterr().err
+    lines = here.transcript.read_bytes().split(b"\n")
+    (said,) = (at for at, line in enumerate(lines) if b"Hello there" in line and b"user_m" in line)
+    plans = [json.loads(line) for line in lines if b'"kind":"prompt_planned"' in line]
+    window = plans[-1]["at"]
+    lines[said] = lines[said].replace(b"Hello there", b"Hallo there")
+    lines[window] = b"no JSON"
+    here.transcript.write_bytes(b"\n".join(lines))
+    assert run(["run", "-s", "main", "--model", "local/guide", "Third"]) == 0
+    told = capsys.readouterr().err
+    assert told.count("2 lines are not as they were written, first ") == 1
+    assert "mindstone verify -s agent:default:main says more" in told
+    assert b"Third" in here.transcript.read_bytes()
+
+
 def test_a_reader_who_leaves_ends_the_program_quietly(home: Path, tmp_path: Path) -> None:
     model = script(tmp_path, {"text": "word " * 500, "delay_ms": 20_000})
     with started("run", "--json", "--model", model, "go on") as process:

@@ -396,13 +396,14 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
         entry = alike(FilesRestored, act, root=each.root, **changed)
         if not act.left or len(act.turns) < 2:
             return entry
-        did: dict[int, set[str]] = {}
+        did: dict[int, dict[tuple[str, str], str]] = {}
         for step in self.steps().steps:
-            if step.restored is None and step.root == each.root and step.turn in act.turns:
-                did.setdefault(step.turn, set()).update(text.exact(one.path) for one in step.told)
+            if step.restored is None and step.turn in act.turns:
+                paths = {(step.root, one.path): text.exact(one.path) for one in step.told}
+                did.setdefault(step.turn, {}).update(paths)
         left = entry.left_paths
-        of = {turn: tuple(p for p in left if p in paths) for turn, paths in did.items()}
-        of = {turn: kept for turn, kept in of.items() if did[turn].difference(kept)}
+        of = {turn: tuple(p for p in left if p in by.values()) for turn, by in did.items()}
+        of = {turn: kept for turn, kept in of.items() if len(did[turn]) > len(kept)}
         return msgspec.structs.replace(entry, left_of=of)
 
     # Room in the store

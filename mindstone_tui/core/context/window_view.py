@@ -1,5 +1,6 @@
 """A session's window as it can be looked at: folded, measured, and changed by nobody."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -24,6 +25,7 @@ from mindstone_tui.core.entries.line import encode_message, request_hash
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.entries.standings import Rewinds
 from mindstone_tui.core.entries.window import Anchor, Growth, ModelChanged, PromptPlanned, Receipt
+from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.tokens import Calibration, Counter, counter_for
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.reader import readable, with_blobs
@@ -339,7 +341,8 @@ class View(msgspec.Struct, dict=True, eq=False):
             plan = self.fold.plan
             self.sent = []
             if plan is not None and isinstance(plan.entry, PromptPlanned):
-                self.sent = keys_of(fold_at(self.history, plan), plan.entry.model, plan.turn)
+                with contextlib.suppress(NoSuchEntry):  # the window's line is damaged
+                    self.sent = keys_of(fold_at(self.history, plan), plan.entry.model, plan.turn)
         return self.sent
 
 

@@ -320,6 +320,7 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
                 lambda seq: summary_text(reader(history), seq),
                 lambda saved: handoff_store.corrected(history, saved.head.seq),
                 lambda saved: handoff_store.put_back(history, saved.head.seq),
+                lambda _: self.state().checkpoint,
             )
 
     def resume_into_prompt(self) -> tuple[Resumption, Line]:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.run_tools import ask_beside
-from mindstone_tui.core.agent.undo import FileKeeper, PutBack
+from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import JobStarted
 from mindstone_tui.core.entries.store import NOBODY_KNOWS, OWN_SHELL, CommandRun
@@ -245,17 +245,20 @@ async def put_back(
         if not (await ask_beside(services.context, question)).allowed:
             raise UndoError("Nothing was touched.", go_on)
         agreed = looks
-    found = list(zip(sets, looks, strict=True))
+    found = [(each, look, *_decided(look, way)) for each, look in zip(sets, looks, strict=True)]
     told: list[str] = []
-    for each, outlook in found:
-        changes, left = _decided(outlook, way)
+    # Each line tells of all folders what was left: the newest is what counts of a turn.
+    stayed = tuple(one for *_, left in found for one in left)
+    for each, outlook, changes, left in found:
         if not changes and not left and each is not found[-1][0]:
             continue
         done = await asyncio.to_thread(
-            keeper.put_back, direction, turns, each.root, changes, left, how
+            keeper.put_back, direction, turns, each.root, changes, stayed, how
         )
         yield announcements(done.line)
-        told.append(_told(direction, turns, done, outlook))
+        left = (*left, *done.left[len(stayed) :])
+        stayed = done.left
+        told.append(_told(direction, turns, done.changes, left, outlook))
     if not found:
         # Written down as well, or the same turns would be taken back for ever.
         await asyncio.to_thread(
@@ -298,8 +301,13 @@ def _decided(outlook: Outlook, way: Way) -> tuple[tuple[PathChange, ...], tuple[
     return (*outlook.ready, *overwritten), tuple(left)
 
 
-def _told(direction: Direction, turns: tuple[int, ...], done: PutBack, outlook: Outlook) -> str:
-    changes, left = done.changes, done.left
+def _told(
+    direction: Direction,
+    turns: tuple[int, ...],
+    changes: tuple[PathChange, ...],
+    left: tuple[str, ...],
+    outlook: Outlook,
+) -> str:
     did = "Taken back" if direction == "undo" else "Done again"
     lines = [f"{did}: {turn_names(turns)}, {summary(changes)}."]
     lines += [f"  {described(each)}" for each in changes[:_MOST_SHOWN]]

@@ -62,11 +62,13 @@ def bootstrap(
     summary_at: Callable[[int], str] = lambda _seq: "",
     corrected: Callable[[Checkpoint], Mapping[tuple[int, tuple[str, ...]], str]] = lambda _: {},
     put_back: Callable[[Checkpoint], Sequence[str]] = lambda _: (),
+    by_now: Callable[[Checkpoint], Checkpoint] = lambda saved: saved,
 ) -> Resumption:
     """Take the five steps; a checkpoint that is refused ends them with its reason.
 
     `summary_at` reads the summary that a line of history derived, `corrected` says what of it was
-    judged afterwards to hold no longer, `put_back` which turns' changes to files do not stand.
+    judged afterwards to hold no longer, `put_back` which turns' changes to files do not stand,
+    `by_now` how the task stands now, which knows what was answered since.
     """
     steps = [ResumeStep(name="orient", detail=_position(observe(())))]
     checkpoint = load()
@@ -89,8 +91,11 @@ def bootstrap(
         for one in settled
         if any(seq == one.seq and not (part and says_more(one.text, part)) for seq, part in gone)
     ]
+    now_known = by_now(checkpoint)
     told = msgspec.structs.replace(
         checkpoint,
+        asked=now_known.asked,
+        next_steps=now_known.next_steps,
         constraints=tuple(one for one in checkpoint.constraints if one not in ended),
         decisions=tuple(one for one in checkpoint.decisions if one not in ended),
     )

@@ -110,8 +110,8 @@ def _lasting(history: Turns, settings: HealthSettings) -> Alerts:
     mark = max(settings.utilization / 100, ceiling + OVER_CEILING)
     value = _lasts(history, "utilization", lambda one: one > mark, turns)
     if value is not None:
-        held = history[-1].sample.protected_by or _LISTED
-        yield _alert("utilization", "critical", value, mark=mark, turns=turns, by=held)
+        held, fixed = history[-1].sample.protected_by or _LISTED, history[-1].measured.protected
+        yield _alert("utilization", "critical", value, mark=mark, turns=turns, by=held, fixed=fixed)
     most = settings.eviction_rate
     value = _lasts(history, "eviction_rate", lambda one: one > most, turns)
     if value is not None:

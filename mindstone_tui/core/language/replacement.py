@@ -55,6 +55,7 @@ _OPENS: Final = pattern_beside(__file__, "opens")
 _OWNS_UP: Final = pattern_beside(__file__, "owns up")
 _NO_MORE: Final = pattern_of(r"\b(?:any ?more|any longer|no longer|these days|used to)\b")
 _CHANGES: Final = pattern_beside(__file__, "changes")
+_HENCEFORTH: Final = pattern_beside(__file__, "henceforth")
 _DENIES: Final = pattern_beside(__file__, "denies")
 _DENIED: Final = tuple(pattern_beside(__file__, name) for name in ("denied", "left behind"))
 _ANOTHER: Final = pattern_of(
@@ -85,7 +86,7 @@ class _Words(msgspec.Struct, frozen=True):
 def could_replace(text: str) -> bool:
     """Whether a text says anything that could make an earlier one hold no more; cheap."""
     said = [one for _, one in _stated(text)]
-    telling = (_OPENS, _CHANGES, _OWNS_UP, _NO_MORE, _OF_NO_USE, *_DENIED)
+    telling = (_OPENS, _CHANGES, _HENCEFORTH, _OWNS_UP, _NO_MORE, _OF_NO_USE, *_DENIED)
     return not _UNSURE.search(" ".join(said)) and any(
         _words(one).values or content.parts(one).slot or any(each.search(one) for each in telling)
         for one in said
@@ -183,6 +184,8 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
     pair = _pair(sentence, following, earlier)
     if pair is None or _stands_beside(pair):
         return False
+    if _HENCEFORTH.search(sentence) and _chooses_another(sentence, earlier):
+        return True
     new, old, opens = pair.new, pair.old, pair.opens
     named = len(pair.shared) == len(new.stems)
     if not _states(earlier):  # Any deed can be ended, by whoever names all of it.
@@ -229,6 +232,29 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
         there = named or not _SCOPE.search(sentence)
         return (alike and there) or bool(shared and new.given & old.given)
     return len(clashes) == 1 and _fills_its_place(pair)
+
+
+def _chooses_another(sentence: str, earlier: str) -> bool:
+    """Whether each says to use one of several things, and nothing of where, and not the same."""
+    ours, theirs = ({*content.topic(each)} for each in (sentence, earlier))
+    return not any(map(_DENIES.search, (sentence, earlier))) and any(
+        len(mine := ours & things) == len(its := theirs & things) == 1
+        and mine != its
+        and ours | theirs <= things | beside
+        for things, beside in _one_of()
+    )
+
+
+@cache
+def _one_of() -> Sequence[tuple[frozenset[str], frozenset[str]]]:
+    """Things of which one is used, and the words that say what for."""
+    rows = (row.partition(":") for row in lists_of("english")["one of"])
+    return [(frozenset(things.split()), frozenset(beside.split())) for things, _, beside in rows]
+
+
+def others_of(words: Collection[str]) -> frozenset[str]:
+    """What nobody uses beside the things that are named."""
+    return frozenset().union(*(things for things, _ in _one_of() if not things.isdisjoint(words)))
 
 
 class _Pair(msgspec.Struct, frozen=True):

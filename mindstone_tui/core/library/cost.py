@@ -269,7 +269,7 @@ def cost_of(places: paths.SessionPlaces, book: PriceBook, since: str = "") -> Se
     """What a session cost since a day, by its transcript and by the file that it came from."""
     ours, theirs, days_only = _folded(places, book)
     turns = sorted((*theirs.turns(), *ours.turns()), key=lambda each: (each.turn, each.ts))
-    shown = [each for each in turns if each.ts[: len(since)] >= since]
+    shown = [each for each in turns if numbers.local(each.ts)[: len(since)] >= since]
     days = (profile_of(places) or SessionProfile()).days_between(since)
     cut_off = sum(day.cut_off for _, day in days)
     found = SessionCost(str(places.key), shown, TurnCost(), days_only, cut_off)

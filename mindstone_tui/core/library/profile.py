@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Iterable, Iterator
-from datetime import date, timedelta
+from datetime import date
 from typing import Final, Literal
 
 import msgspec
@@ -97,7 +98,7 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the days that are meant have what is looked for, not all on the same day."""
         if not (self.model or self.role or self.tool or self.file):
             return True
-        days = [day for _, day in profile.days_between(*numbers.in_utc(self.since, self.until))]
+        days = [day for _, day in profile.days_between(self.since, self.until)]
         return (
             _contains(self.model, (name for day in days for name in (*day.models, *day.used)))
             and (not self.role or any(day.said.get(self.role) for day in days))
@@ -156,11 +157,6 @@ def day_named(text: str, end: Literal[0, 1]) -> str:
     return days[end].isoformat()
 
 
-def day_after(day: str) -> str:
-    """The day on which a day is over."""
-    return (date.fromisoformat(day) + timedelta(days=1)).isoformat()
-
-
 def _day_in(told: str) -> str:
     """The day that a time begins with; empty for one that never was, as others may tell it."""
     with contextlib.suppress(ValueError):
@@ -172,7 +168,6 @@ OWN: Final = "mindstone"
 """The program of a session that began here."""
 NO_NAME: Final = "unknown"
 """Stands where a session names no project, an answer no model, or a line no day."""
-_VERSION: Final = 9
 _MOST: Final = 2_000
 """Different files, tools and models that one day of a profile counts."""
 _LONGEST_ARGUMENTS: Final = 20_000
@@ -187,6 +182,11 @@ _PATH: Final = patterns.pattern_of(
 _TELLS_NOTHING: Final = frozenset((b"tool_called", b"turn_ended"))
 """Kinds of which there are many, and nothing is taken here; they are not decoded."""
 _TOOL_RESULT: Final = b"tool_returned"
+
+
+def _version() -> str:
+    """The rules that make a profile, and the time zone that its days are of."""
+    return f"10 {time.tzname} {time.timezone}"
 
 
 class DayProfile(msgspec.Struct, omit_defaults=True):
@@ -233,7 +233,7 @@ class DayProfile(msgspec.Struct, omit_defaults=True):
 class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A session as a whole."""
 
-    version: int = 0
+    version: str = ""
     """Which rules it was made by; written down, so that another rule makes it anew."""
     salt: str = ""
     """Of the transcript that this was read off; another one begins anew."""
@@ -281,7 +281,7 @@ class SessionProfile(msgspec.Struct, kw_only=True, omit_defaults=True):
     ) -> list[tuple[str, DayProfile]]:
         """The days on which something happened, or was done by a program; what has no date falls
         on the last of them."""
-        spare = _day_in(self.ended) or _day_in(self.began) or NO_NAME
+        spare = _day_in(numbers.local(self.ended or self.began)) or NO_NAME
         merged: dict[str, DayProfile] = {}
         told = ((f"{name}{_THERE}", day) for name, day in self.described.items())
         for name, day in (*self.days.items(), *told):
@@ -406,7 +406,7 @@ def profile_of(places: paths.SessionPlaces) -> SessionProfile | None:
     """A session's profile up to its last line, and kept so; None where it cannot be read."""
     kept = stored_profile(places)
     with contextlib.suppress(OSError):
-        if kept and kept.version == _VERSION and kept.read == places.transcript.stat().st_size:
+        if kept and kept.version == _version() and kept.read == places.transcript.stat().st_size:
             return kept
     before = kept.read if kept is not None else 0
     known = read_profile(places, kept)
@@ -418,7 +418,7 @@ def profile_of(places: paths.SessionPlaces) -> SessionProfile | None:
 def current_profile(places: paths.SessionPlaces) -> SessionProfile | None:
     """A session's profile as it was last kept; made if there is none, or other rules made it."""
     kept = stored_profile(places)
-    return kept if kept and kept.version == _VERSION else profile_of(places)
+    return kept if kept and kept.version == _version() else profile_of(places)
 
 
 class Origins(msgspec.Struct, eq=False):
@@ -450,11 +450,11 @@ def read_profile(
             salt = _salt(history)
             if (
                 known is None
-                or known.version != _VERSION
+                or known.version != _version()
                 or known.salt != salt
                 or known.read > history.size
             ):
-                known = SessionProfile(version=_VERSION, salt=salt)
+                known = SessionProfile(version=_version(), salt=salt)
             for start, raw in history.raw_from(known.read):
                 known.read = start + len(raw) + 1
                 if (kind := reader.named_kind(raw)) == _TOOL_RESULT:
@@ -508,7 +508,7 @@ def _take_result(profile: SessionProfile, raw: bytes) -> None:
 
 
 def _day_of(line: Line | _When) -> str:
-    return line.ts[:_DAY] + (_THERE if line.channel == IMPORTED else "")
+    return numbers.local(line.ts)[:_DAY] + (_THERE if line.channel == IMPORTED else "")
 
 
 def _take(profile: SessionProfile, line: Line) -> None:

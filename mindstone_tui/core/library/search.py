@@ -390,7 +390,7 @@ def _allowed(wanted: profiles.SessionFilter) -> candidates.Filter:
     """As much of a filter as an index knows."""
     return candidates.Filter(
         since=numbers.midnight(wanted.since) if wanted.since else None,
-        until=numbers.midnight(profiles.day_after(wanted.until)) if wanted.until else None,
+        until=numbers.midnight(wanted.until, after=1) if wanted.until else None,
         kinds=_KINDS["tool" if wanted.tool else wanted.role],
     )
 

@@ -1,8 +1,9 @@
 """Looking back: what all sessions together were, per program, project, day and model.
 
 Everything is added up from the sessions' profiles; no transcript is read that was read before. Days
-are those of the messages, in UTC; tokens and costs are counted as far as somebody wrote them down.
-What tokens cost by the list of prices, where nobody wrote down any money, is counted apart.
+are those of the messages, where the reader is; tokens and costs are counted as far as somebody
+wrote them down. What tokens cost by the list of prices, where nobody wrote down any money, is
+counted apart.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def add_up(
     sub_agents = 0
     for main, profile in sessions:
         days = profile.days_between(since, until)
-        began = since <= profile.began <= f"{until}~"
+        began = since <= numbers.local(profile.began) <= f"{until}~"
         if not days and (profile.days_between() or not began):
             continue  # one in which nothing was said counts on the day on which it began
         sub_agents += bool(profile.started_by) or paths.CHILD in main

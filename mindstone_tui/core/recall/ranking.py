@@ -17,7 +17,13 @@ import msgspec
 
 from mindstone_tui.core.entries.derived import Corrected, Replacement, in_force
 from mindstone_tui.core.language import intent, lists
-from mindstone_tui.core.language.replacement import meant_by, replaced_in, replaces, says_more
+from mindstone_tui.core.language.replacement import (
+    meant_by,
+    plain,
+    replaced_in,
+    replaces,
+    says_more,
+)
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import query_terms, words_of
 from mindstone_tui.core.recall import thresholds as tuned
@@ -193,8 +199,7 @@ def _marked(hit: Hit, new: Passage) -> Hit:
         hit = msgspec.structs.replace(hit, superseded_by=None, corrected={}, superseded_here=True)
     old, by = hit.passage, hit.superseded_by
     gone = replaced_in(new.text, old.text)
-    one_thing = old.speaker in (_NOTE, *_TASK) and old.kind != "task_started"
-    more = not one_thing and (old.pieces > 1 or says_more(old.text, gone))
+    more = old.speaker != _NOTE and (old.pieces > 1 or says_more(old.text, gone))
     if by is None and more:
         corrected = in_force({**hit.corrected, new.seq: gone})
         return msgspec.structs.replace(hit, corrected=corrected)
@@ -398,10 +403,12 @@ def _newest_first(hits: Sequence[Hit]) -> list[Hit]:
         }
         if not replaced | recorded:
             continue
+        replaced |= _echoes(newer.passage, replaced | recorded, hits)
         at = _place(ordered, session, {newer.passage.seq})
         first = min(at, _place(ordered, session, replaced | recorded))
-        moved, gone = ordered.pop(at), tuple(sorted(replaced | recorded))
-        ordered.insert(first, msgspec.structs.replace(moved, supersedes=gone))
+        moved, gone = ordered.pop(at), sorted(replaced | recorded)
+        gone = [seq for seq in gone if seq < newer.passage.seq]
+        ordered.insert(first, msgspec.structs.replace(moved, supersedes=tuple(gone)))
         ordered = [
             _marked(hit, newer.passage)
             if hit.passage.session == session and hit.passage.seq in replaced
@@ -409,6 +416,18 @@ def _newest_first(hits: Sequence[Hit]) -> list[Hit]:
             for hit in ordered
         ]
     return ordered
+
+
+def _echoes(new: Passage, gone: Collection[int], hits: Sequence[Hit]) -> set[int]:
+    """Lines in which the model says again, word for word, what a statement replaced, before people
+    said anything more of it."""
+    ours = [hit.passage for hit in hits if hit.passage.session == new.session]
+    old = {plain(one) for it in ours if it.seq in gone for one in replaced_in(new.text, it.text)}
+    later = [one for one in ours if one.seq > new.seq]
+    said = (it.seq for it in later if it.role != _MODEL and not intent.only_asks(it.text))
+    until = min(said, default=math.inf)
+    again = (it for it in later if it.role == _MODEL and it.seq < until)
+    return {it.seq for it in again if not old.isdisjoint(map(plain, parts_of(it.text)))}
 
 
 def _place(hits: Sequence[Hit], session: str, seqs: Collection[int]) -> int:

@@ -22,8 +22,9 @@ from mindstone_tui.core.agent.memories import telling_words
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.entries import Line, conversation, derived, window
+from mindstone_tui.core.language.content import topic
 from mindstone_tui.core.language.intent import is_correction
-from mindstone_tui.core.language.replacement import could_replace, replaced_in
+from mindstone_tui.core.language.replacement import could_replace, others_of, replaced_in
 from mindstone_tui.core.library import agent_files, all_sessions, lineage, profile, vectors
 from mindstone_tui.core.providers.guide.provider import is_guidance
 from mindstone_tui.core.recall import answer as extracts
@@ -457,11 +458,11 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         """
         found: Verdicts = {}
         told = (one for one in passages_of(lines) if one.role == "user")
-        said = [one for one in told if one.seq in known or may_correct(one)]
         with contextlib.suppress(errors.RecallError):
-            for one in said:
+            for one in (one for one in told if one.seq in known or may_correct(one)):
                 alone = Filter(exclude=frozenset({one.seq}))
-                others = self._inquiry(one.text, alone).of(self.index)
+                said = " ".join((one.text, *others_of(topic(one.text.lower()))))
+                others = self._inquiry(said, alone).of(self.index)
                 # What others say of it may be taken back one day, and then this is what counts.
                 bare = [
                     msgspec.structs.replace(hit, superseded_by=None, corrected={})

@@ -19,6 +19,7 @@ from mindstone_tui.core.context.modes import Means, Modes
 from mindstone_tui.core.entries import Line, Sampling
 from mindstone_tui.core.entries.conversation import AssistantMessage, UserMessage
 from mindstone_tui.core.entries.derived import MemoryDigested, RecallInjected
+from mindstone_tui.core.entries.line import hash_matches
 from mindstone_tui.core.entries.window import BY_HAND, ModelChanged, Rewound
 from mindstone_tui.core.library import agent_files, open_questions, vectors
 from mindstone_tui.core.providers.base import ModelInfo, Provider, Window
@@ -30,7 +31,7 @@ from mindstone_tui.core.session.recall import SessionRecall
 from mindstone_tui.core.session.recover import close_open_turn, take_in_rescued
 from mindstone_tui.core.session.tools import Project, ToolRegistry, in_order
 from mindstone_tui.core.text import plural
-from mindstone_tui.core.transcript import History, history_store
+from mindstone_tui.core.transcript import Damaged, History, history_store
 from mindstone_tui.core.transcript.reader import copies_in
 from mindstone_tui.core.values import shipped
 
@@ -201,12 +202,35 @@ class SessionServices(msgspec.Struct, dict=True, eq=False):
             return
         with contextlib.suppress(errors.MindstoneError):
             self._take_model(name)
+            told = f"{name} answers from here on: it was chosen on another surface."
+            self.context.tell(events.ModelChanged(model=name, note=""))
+            self.context.tell(events.Noticed(message=told))
 
     # What a turn asks for
+
+    @cached_property
+    def _damage(self) -> list[str]:
+        """That lines which the window is read from are not as they were written."""
+        runs = [(span.first, span.last) for span in self.context.window.fold.state.spans]
+        runs.append((runs[-1][1] + 1 if runs else 0, self.history.head.seq))
+        bad = [
+            f"byte {item.offset}" if isinstance(item, Damaged) else f"line {item.seq}"
+            for first, last in runs
+            for item in self.history.read(first, last)
+            if isinstance(item, Damaged) or not hash_matches(item.raw, item.hash)
+        ]
+        if not bad:
+            return []
+        lines = plural(len(bad), "line is not as it was", "lines are not as they were")
+        return [
+            f"{lines} written, first {bad[0]}: mindstone verify -s {self.key} says "
+            "more. What is said from now on is recorded all the same."
+        ]
 
     async def _make_ready(self) -> list[events.AnyEvent]:
         """Have every feature get ready; each thing to say is said once."""
         found = [each async for each in self.features.gather(lambda one: one.before_turn())]
+        found += self._damage
         if self.opening.guest is not None:
             self.opening.guest.offer(self.tools.offered, self.tools.usable())
         fresh = [each for each in dict.fromkeys(found) if each not in self._told]

@@ -214,4 +214,5 @@ def _as_said(one: statement.Statement) -> tuple[str, ...]:
 
 
 def _words_of(one: statement.Statement) -> set[str]:
-    return {*one.subject, *one.slot, *one.value, *one.rejected}
+    said = {*one.subject, *one.slot, *one.value, *one.rejected}
+    return said | replacement.others_of(said)

@@ -359,3 +359,22 @@ async def test_what_stands_in_the_head_says_what_was_corrected_after_it(
         await stage.run("/rewind turn 1")
         await stage.say("and now?")
         assert "holds no longer" not in str(stage.requests()[-1][0]["content"])
+
+
+async def test_a_checkpoint_asks_for_no_answer_that_was_given_since(
+    home: Path, tmp_path: Path
+) -> None:
+    ok = {"text": "Fine."}
+    async with on_stage(
+        home, model=script(tmp_path, ok, {"error": "auth"}, ok, loop=True)
+    ) as stage:
+        await stage.say("Please write the parser of the harbour log.")
+        await stage.say("Please write the tests of the harbour log.")
+        await stage.run("/checkpoint save")
+        asked = "what was asked last"
+        assert asked in (await stage.run("/checkpoint show"))[1]
+        await stage.say("Write them now, please.")
+        for told in ("/checkpoint show", "/checkpoint resume"):
+            text = (await stage.run(told))[1]
+            assert asked not in text
+            assert "The last request was answered." in text

@@ -721,6 +721,35 @@ async def test_of_several_turns_each_names_its_own_files_that_were_left_alone(
     assert json.loads(capsys.readouterr().out)["exchanges"][0]["files"] == ["z.md"]
 
 
+@pytest.mark.parametrize("mine", ["one/x.md", "two/y.md"])
+async def test_of_several_folders_what_any_left_alone_is_named(
+    home: Path, tmp_path: Path, mine: str
+) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in (home, *folders):
+        folder.mkdir()
+    names = (("one/x.md", "two/x.md"), ("two/y.md", "one/y.md"), ("two/y.md", "two/y2.md"))
+    writes = [
+        calls(*(("write", {"path": str(tmp_path / one), "content": f"{n}\n"}) for one in both))
+        for n, both in enumerate(names)
+    ]
+    says = script(tmp_path, *(reply for one in writes for reply in (one, {"text": "So."})))
+    roots = json.dumps([str(folder) for folder in folders])
+    (home / "config.toml").write_text(f"[tools]\nroots = {roots}\n")
+    async with on_stage(home, cwd=folders[0], model=says, asks=True) as stage:
+        agree(stage)
+        for text in ("first", "second", "third"):
+            await stage.say(text)
+        (tmp_path / mine).write_text("mine\n")
+        printed = (await stage.run("/undo 3 --rest"))[1]
+        assert printed.count("Left as it is") == 1
+        taken, left = "What this turn did to files was taken back", mine[4:]
+        for turn, all_but in enumerate(names, 1):
+            with History(stage.places) as history:
+                ends = f", all but {left}." if mine in all_but else "."
+                assert standings_of(history).notes(turn) == (taken + ends,)
+
+
 @pytest.mark.parametrize("again", [False, True])
 async def test_whatever_finds_a_turn_names_the_files_that_its_undo_left_alone(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], again: bool
@@ -920,6 +949,21 @@ async def test_files_are_shown_as_turns_left_them_with_those_that_are_others_by_
     (work / "new/deep/c.txt").write_text("made\n")
     assert run_verb(["files", "-s", "main"]) == 0
     assert capsys.readouterr().err == ""
+
+
+async def test_a_fork_names_the_session_whose_turns_changed_files_before_it(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with on_stage(home, cwd=workspace(tmp_path), model=model(tmp_path), asks=True) as stage:
+        agree(stage)
+        assert run_verb(["files", "-s", "main"]) == 0
+        assert capsys.readouterr().err == "No turn of this session changed a file.\n"
+        await stage.say("edit it")
+        assert (await stage.run("/fork agent:default:other"))[0].ok
+    assert run_verb(["files", "-s", "other"]) == 0
+    key = stage.places.key
+    told = f"Before the fork, turns of {key} changed files: mindstone files -s {key}\n"
+    assert capsys.readouterr().err == told
 
 
 async def test_a_file_that_a_redo_left_alone_stays_taken_back_by_name(

@@ -424,11 +424,11 @@ def test_health_prints_every_metric_the_alerts_and_the_trend() -> None:
     monitor = Monitor(HealthSettings())
     assert "Nothing has been measured" in health_text(monitor)
     for number in range(6):
-        monitor.record(turn(number, prompt_tokens=950))
+        monitor.record(turn(number, prompt_tokens=950, protected_tokens=350))
     text = health_text(monitor)
     for name in SIX:
         assert name in text
-    assert "critical: The window has been over 90% for 3 turns: nothing in it may leave" in text
+    assert "critical: The window has been over 90% for 3 turns; 35% of it may not leave." in text
     assert health_text(monitor, 0.17, 9_000).startswith(
         "At the end of turn 5; now 17.0% of 9,000 usable tokens are full\n"
     )

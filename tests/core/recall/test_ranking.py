@@ -520,6 +520,25 @@ def test_a_correction_replaces_what_the_model_made_of_the_old_statement_too() ->
     assert {hit.superseded_by for hit in hits[1:]} == {7}
 
 
+def test_what_the_model_repeats_of_what_was_replaced_does_not_hold_again() -> None:
+    model = {"role": "assistant", "speaker": "assistant"}
+    items = [
+        candidate("The staging port is 8443.", 1, words=0.9),
+        candidate("No, that's wrong: staging listens on 9443.", 7, words=0.8),
+        candidate("The staging port is 8443.", 9, words=1.0, **model),
+    ]
+    hits = rank(read_question("which port has staging"), items, count=5)
+    assert (hits[0].passage.seq, hits[0].superseded_by) == (7, None)
+    assert {one.superseded_by for one in hits[1:]} == {7}
+    assert hits[0].supersedes == (1,)
+    again = candidate("The staging port is 8443 again, not 9443.", 8, words=0.8)
+    marks = {
+        one.passage.seq: one.superseded_by
+        for one in rank(read_question("which port has staging"), [*items, again], count=5)
+    }
+    assert marks[9] is None
+
+
 def test_a_value_that_is_taken_gives_way_to_the_one_to_use_instead() -> None:
     items = [
         candidate("OK starlette. Port 8765.", 1, words=1.0),

@@ -137,7 +137,26 @@ async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(
         await stage.say("No, the deploy host is harbour-2, not harbour-1.")
         found = await stage.session.services.recall.search("deploy host", 20, "session")
         told = [hit for hit in found.hits if hit.passage.kind == "task_done"]
-        assert [hit.superseded_by is not None for hit in told] == [True]
+        assert [hit.superseded_by for hit in told] == [None]
+        gone = [one for hit in told for one in hit.corrected.values()]
+        assert gone == [("Decisions: We decided: the deploy host is harbour-1.",)]
+
+
+async def test_who_chooses_another_thing_ends_what_was_chosen_before(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, OK, loop=True)) as stage:
+        await stage.say("Help me write the parser of the harbour log.")
+        await stage.say("Always use tabs for indentation.")
+        for number in range(30):
+            await stage.say(f"Page {number}: use spaces between its words.")
+        await stage.say("Use spaces from now on.")
+        await stage.run("/checkpoint save")
+        binding = (await stage.run("/checkpoint show"))[1]
+        marks = [line for line in stage.lines() if line.kind == "statement_superseded"]
+    assert "Use spaces from now on." in binding
+    assert "tabs" not in binding
+    assert len(marks) == 1
 
 
 async def test_a_rule_of_a_task_leaves_head_list_and_handoff_by_a_line_that_says_so(

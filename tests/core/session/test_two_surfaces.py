@@ -307,6 +307,10 @@ async def test_a_model_chosen_in_one_surface_answers_in_the_other(
     async with on_stage(home, follow=True) as first, on_stage(home) as second:
         await first.say("hello")
         assert (await second.run(f"/model {new}"))[0].ok
+        told = f"{new} answers from here on: it was chosen on another surface."
+        await first.until(events.Noticed, lambda event: event.message == told)
+        assert [event.model for event in first.all(events.ModelChanged)] == [new]
+        assert told not in [event.message for event in second.all(events.Noticed)]
         await first.say("hello again")
         assert [e.text for e in first.all(events.AnswerRecorded)] == ["old", "new"]
 

@@ -50,6 +50,7 @@ def successor(register: Register, at: Pointer) -> Statement | None:
         ("Answer in German please.", "From now on answer in English."),
         ("Call me Ada.", "Call me Grace."),
         ("Let's use tabs for indentation.", "Use spaces for indentation, not tabs."),
+        ("Always use tabs for indentation.", "Use spaces from now on."),
         ("We still need to decide on a name.", "The name will be Fernwood."),
         ("The name will be Fernwood.", "The name will be Oakwood."),
         ("I'm not sure yet which queue we should use.", "Let's use Redis for the queue."),
