@@ -198,7 +198,7 @@ def test_a_damaged_session_says_so_once_and_goes_on(
     assert run(["run", "-s", "main", "--model", "local/guide", "Third"]) == 0
     told = capsys.readouterr().err
     assert told.count("2 lines are not as they were written, first ") == 1
-    assert "mindstone verify -s agent:default:main says more" in told
+    assert "`mindstone verify -s agent:default:main` says more" in told
     assert b"Third" in here.transcript.read_bytes()
 
 

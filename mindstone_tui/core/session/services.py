@@ -223,7 +223,7 @@ class SessionServices(msgspec.Struct, dict=True, eq=False):
             return []
         lines = plural(len(bad), "line is not as it was", "lines are not as they were")
         return [
-            f"{lines} written, first {bad[0]}: mindstone verify -s {self.key} says "
+            f"{lines} written, first {bad[0]}: `mindstone verify -s {self.key}` says "
             "more. What is said from now on is recorded all the same."
         ]
 
