@@ -42,7 +42,17 @@ function make(tag, name, text) {
   if (text !== undefined) node.textContent = text;
   return node;
 }
+// While MindStone does not, anybody may listen on this port: whoever is sent the token must know it already.
+async function prove(signal) {
+  const nonce = crypto.randomUUID(), bytes = (text) => new TextEncoder().encode(text);
+  const reply = await fetch("/proof?" + nonce, { signal }).catch(() => { throw Object.assign(new Error(GONE), { unheard: true }); });
+  const key = await crypto.subtle.importKey("raw", bytes(token || " "), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  const own = new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes(location.host + " " + nonce)));
+  const known = Array.from(own, (one) => one.toString(16).padStart(2, "0")).join("");
+  if (await reply.text() !== known) { gate(); throw new Error("The token is missing or wrong."); }
+}
 async function call(path, body, signal) {
+  await prove(signal);
   const options = { headers: { authorization: "Bearer " + token }, signal };
   if (body) { options.method = "POST"; options.body = JSON.stringify(body); }
   const reply = await fetch(path, options).catch(() => { throw Object.assign(new Error(GONE), { unheard: true }); });
@@ -457,6 +467,7 @@ async function listen(name, head) {
   let here;
   begun = new Promise((done) => { here = done; }); // what is said before would not be drawn
   try {
+    await prove(own.signal);
     const reply = await fetch("/page/events?session=" + encodeURIComponent(name) + "&after=" + head, { headers: { authorization: "Bearer " + token }, signal: own.signal });
     clearTimeout(crowded);
     const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
