@@ -38,6 +38,7 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 
 def stats(
     context: typer.Context,
+    session: str = options.SESSION,
     program: str = options.PROGRAM,
     project: str = options.PROJECT,
     since: str = options.SINCE,
@@ -60,7 +61,8 @@ def stats(
     if card:
         _show_card(wanted or SessionFilter(), output, json=json)
         return
-    found = all_stats.stats_of(options.places(), wanted, options.price_book())
+    only = options.session_key(session) if session else None
+    found = all_stats.stats_of(options.places(), wanted, options.price_book(), only)
     if output is not None:
         disk.replace_file(output.absolute(), all_stats.stats_page(found).encode())
         hint(f"Written to {output}.")

@@ -24,6 +24,7 @@ _T = TypeVar("_T")
 
 def fix(
     error: str = typer.Argument("", help="What the error says."),
+    session: str = options.SESSION,
     json: bool = options.JSON,
     k: Count = 5,
 ) -> None:
@@ -32,7 +33,7 @@ def fix(
     Only where it did not come back. Without an error: those met in three sessions or more.
     """
     with Progress("sessions", quiet=json) as bars:
-        work = _work(bars)
+        work = _work(bars, session)
         if not error.strip():
             often = work.met_often(k)
             if json:
@@ -57,13 +58,14 @@ def fix(
 
 def how(
     program: Annotated[str, typer.Argument(help="A program, such as make or pytest.")],
+    session: str = options.SESSION,
     json: bool = options.JSON,
     k: Count = 10,
 ) -> None:
     """Show how a program was run here, when it worked. The newest come first."""
     name = _wanted(program, "mindstone how make").rpartition("/")[2]
     with Progress("sessions", quiet=json) as bars:
-        found = _work(bars).how(name, k)
+        found = _work(bars, session).how(name, k)
     none = f"No call ran {name} with success; what ran in the background is not counted."
     for each in _to_print(found, none, {"program": name, "invocations": found}, json=json):
         times = f"  {each.times} times" if each.times > 1 else ""
@@ -73,13 +75,14 @@ def how(
 
 def about(
     subject: Annotated[str, typer.Argument(help="A path, or some words.")],
+    session: str = options.SESSION,
     json: bool = options.JSON,
     k: Count = 10,
 ) -> None:
     """Show which sessions worked on a file or a topic. What they changed is told, too."""
     wanted = _wanted(subject, "mindstone about src/app.py")
     with Progress("sessions", quiet=json) as bars:
-        found = _work(bars).about(wanted, k)
+        found = _work(bars, session).about(wanted, k)
     none = "No session was found that worked on it or speaks of it."
     for each in _to_print(found, none, {"subject": wanted, "exchanges": found}, json=json):
         _print_subject(each)
@@ -94,9 +97,10 @@ def _to_print(found: Sequence[_T], none: str, data: object, *, json: bool) -> Se
     return () if json else found
 
 
-def _work(bars: Progress) -> WorkDone:
+def _work(bars: Progress, session: str) -> WorkDone:
     home = options.places()
-    return WorkDone(home, load(home, os.environ).settings, bars.at)
+    only = options.session_to_read(session) if session else None
+    return WorkDone(home, load(home, os.environ).settings, bars.at, only)
 
 
 def _wanted(text: str, example: str) -> str:

@@ -30,7 +30,7 @@ _YOUNG: Final = 6
 """Folders from a session's own up to the one that holds all of ours."""
 LARGEST_FILE: Final = 4 << 20
 """Bytes of a file that a person or this program wrote by the side of a transcript."""
-LARGEST_BLOB: Final = 1 << 30
+LARGEST_BLOB: Final = 1 << 28
 _READ_AT_ONCE: Final = 1 << 20
 NOT_ORDINARY: Final = "it is no ordinary file"
 NEVER_WRITTEN: Final = "most of it was never written"
@@ -328,6 +328,8 @@ def open_regular(path: Path, *, follow: bool = True) -> int:
 def read_regular(path: Path, *, most: int = LARGEST_FILE, follow: bool = True) -> bytes:
     """The bytes of an ordinary file; raises `OSError` for one that is larger than `most`."""
     with os.fdopen(open_regular(path, follow=follow), "rb") as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, f"It is larger than {most:,} bytes", str(path))
         # In pieces: asked for the most that may come, the interpreter would make room for it.
         pieces = [file.read(_READ_AT_ONCE)]
         while pieces[-1] and sum(map(len, pieces)) <= most:

@@ -45,7 +45,8 @@ Wire = (
 )
 """How one reply is written: what goes out first, its pieces, its end, or all of it at once."""
 
-OPEN: Final = frozenset({"/", "/page.js", "/page.css", "/icon.svg", "/health"})
+_PROOF: Final = "/proof"
+OPEN: Final = frozenset({"/", "/page.js", "/page.css", "/icon.svg", "/health", _PROOF})
 """What anybody on this machine may have: nothing of it says anything about anyone."""
 _PAUSE: Final = 0.5
 """Seconds without a byte after which nothing more of a refused body is waited for."""
@@ -103,7 +104,9 @@ class Guard(msgspec.Struct, eq=False):
         try:
             # Whoever needs no token is not waited for: those paths read no body.
             body = await self._body(headers, receive) if self._check(scope, headers) else b""
-            await self._app(scope, _given(body, receive), answer)
+            asks = scope["path"] == _PROOF
+            app = PlainTextResponse(self._proof(scope, headers)) if asks else self._app
+            await app(scope, _given(body, receive), answer)
         except Refusal as refusal:
             self.refused[refusal.status] += 1
             path = one_line(str(scope.get("path", "")), 120)
@@ -113,6 +116,11 @@ class Guard(msgspec.Struct, eq=False):
                 if b"expect" not in headers:
                     await self._discard(receive)
                 await _refuse(refusal, path, send)
+
+    def _proof(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
+        """That whoever listens here knows the token: nobody else is shown it, nor hands this on."""
+        asked = headers[b"host"] + b" " + scope["query_string"]
+        return hmac.digest(self.token.encode(), asked, "sha256").hex()
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
         """Whether the client has the token; raises where it may not ask without."""

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import queue
+import socket
 import sys
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -58,6 +59,30 @@ def seen(browser: Browser, selector: str = "#talk") -> str:
 def open_page(browser: Browser, served: Residence) -> None:
     browser.open(f"{served.url}/#token={served.token}")
     browser.until("document.querySelector('#panel .big') !== null")
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+async def test_who_listens_on_the_port_of_a_server_that_ended_is_told_no_token(
+    home: Path, tmp_path: Path
+) -> None:
+    def heard(port: int) -> bytes:
+        """What the open page sends to a stranger, who refuses it all."""
+        said = b""
+        with socket.create_server(("127.0.0.1", port)) as stranger:
+            while said.count(b" HTTP/1.1") < 4:
+                line, _ = stranger.accept()
+                with line:
+                    said += line.recv(1 << 16)
+                    line.sendall(b"HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n")
+        return said
+
+    assert PROGRAM is not None
+    with chromium(PROGRAM, tmp_path / "profile") as browser:
+        async with residing(home, tmp_path) as served:
+            await asyncio.to_thread(open_page, browser, served)
+            port = int(served.url.rpartition(":")[2])
+        said = await asyncio.to_thread(heard, port)
+    assert served.token.encode() not in said
 
 
 def say(browser: Browser, text: str) -> None:

@@ -419,6 +419,7 @@ async def test_the_picker_takes_filters_among_its_words(home: Path) -> None:
         assert shelf.asked == ["port"]
         facts = app.screen.query_one("#facts", Static)
         await until(pilot, lambda: "codex · api · (not here)" in str(facts.render()))
+        assert "what we said about port" in str(facts.render())
         field.value = "since:2026-13"
         await until(pilot, lambda: "2026-13 is not a date" in str(note.render()))
 

@@ -11,9 +11,10 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.interchange.import_session import ImportReport, import_file
+from mindstone_tui.core.paths import SAMPLE_AGENT
 from mindstone_tui.core.transcript import Transcript
 
-SAMPLE_SESSION: Final = "agent:sample:tidewatch"
+SAMPLE_SESSION: Final = f"agent:{SAMPLE_AGENT}:tidewatch"
 """Where the sample goes unless another session is named."""
 
 

@@ -61,7 +61,8 @@ def card_of(home: paths.Places, wanted: profiles.SessionFilter, today: date) -> 
     until = wanted.until or today.isoformat()
     since = wanted.since or (date.fromisoformat(until) - YEAR).isoformat()
     year = msgspec.structs.replace(wanted, since=since, until=until)
-    found = list(profiles.profiles_of(home, year))
+    every = profiles.profiles_of(home, year)
+    found = [each for each in every if each[0].agent != paths.SAMPLE_AGENT]
     stats = add_up(((listed.main, profile) for listed, profile in found), since, until)
     days = {row.name: row.turns - row.rewound for row in stats.days if row.name != profiles.NO_NAME}
     lives = [NamedCount(one.title or one.main, one.turns - one.rewound) for one, _ in found]

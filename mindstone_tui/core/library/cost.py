@@ -121,7 +121,8 @@ class CostFold(msgspec.Struct, eq=False):
     _turns: dict[int, TurnCost] = {}
     _last: dict[str, SentPrompt] = {}
     _hour: bool = False
-    _changes: dict[str, None] = {}
+    _changes: dict[str, int] = {}
+    """What changed since the last request, and in which turn."""
     _recalled: dict[int, int] = {}
     _results: list[_Carried] = []
     _gone: int = 0
@@ -141,7 +142,7 @@ class CostFold(msgspec.Struct, eq=False):
         """One line of our own transcript."""
         entry, turn = line.entry, line.turn
         if change := _CHANGES.get(type(entry)):
-            self._change(change)
+            self._change(change, turn)
         match entry:
             case derived.RecallInjected(tokens=tokens):
                 self._recalled[turn] = tokens
@@ -181,7 +182,7 @@ class CostFold(msgspec.Struct, eq=False):
                 case base.Aside(taken_back=name) if name in turn_of:
                     turn = turn_of[name]
                 case base.Aside(what="compact summary"):
-                    self._change(_SUMMED_UP)
+                    self._change(_SUMMED_UP, turn)
                 case base.Used(model=model):
                     usage, is_new = counts.more(record)
                     sent = SentPrompt(model, usage.prompt or 0, epoch(began), epoch(at or began))
@@ -230,7 +231,8 @@ class CostFold(msgspec.Struct, eq=False):
         kind, why = "cache missed", "cache not read, and no cause is recorded"
         if self._changes:
             kind = "compaction" if _SUMMED_UP in self._changes else "cache broken"
-            why = f"cache broken: {', '.join(self._changes)}"
+            told = (f"{what}{f' in turn {at}' * (at < turn)}" for what, at in self._changes.items())
+            why = f"cache broken: {', '.join(told)}"
         elif verdict == "shrank":
             kind, why = "cache broken", "cache broken: the prompt became shorter"
         elif verdict == "expired":
@@ -253,9 +255,9 @@ class CostFold(msgspec.Struct, eq=False):
     def _because(self, turn: int, *cause: Any) -> None:
         self._turns.setdefault(turn, TurnCost(turn=turn)).because(CostCause(*cause))
 
-    def _change(self, what: str) -> None:
+    def _change(self, what: str, turn: int) -> None:
         """The beginning of the prompt changed; which results still stand in it is not told."""
-        self._changes[what] = None
+        self._changes[what] = turn
         self._gone = len(self._results)
 
 

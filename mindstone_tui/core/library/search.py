@@ -21,7 +21,8 @@ from mindstone_tui.core import errors, numbers, transcript
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Line, conversation, provenance
 from mindstone_tui.core.entries.derived import Replacement
-from mindstone_tui.core.language.words import indexed, plain_words, query_terms
+from mindstone_tui.core.language.sentences import pieces
+from mindstone_tui.core.language.words import indexed, plain_words, query_terms, root
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.library.file_states import FilesOfSession
@@ -35,6 +36,8 @@ from mindstone_tui.core.transcript.reader import rewinds_of
 from mindstone_tui.core.values import alike, shared
 
 _AROUND: Final = 80
+_READ: Final = 8_000
+"""Characters on either side of a word in which the sentence to show is looked for."""
 _FILTERED: Final = 8
 """How many times as many hits are looked at when some will be dropped."""
 _AN_EXCHANGE: Final = 3
@@ -122,13 +125,14 @@ def _scored(
             continue
         speaker, text = said
         score, word = _score(text, phrase, words)
+        start = max(text.casefold().find(word) - _READ, 0)
         if score > 0:
             yield alike(
                 SessionHit,
                 line,
                 session=session,
                 score=score,
-                excerpt=excerpt(text, word),
+                excerpt=excerpt(text[start : start + 2 * _READ], words),
                 speaker=speaker,
                 by="reading",
                 imported=provenance.UNKNOWN if provenance.is_imported(line) else None,
@@ -160,12 +164,23 @@ def _score(text: str, phrase: str, words: list[str]) -> tuple[float, str]:
     return 0.9 * len(present) / len(words), max(present, key=len)
 
 
-def excerpt(text: str, word: str) -> str:
-    """The text around a word, on one line."""
-    at = max(text.casefold().find(word), 0)
-    start = max(at - _AROUND, 0)
-    lead = "…" if start else ""
-    return lead + shortened(text[start:], EXCERPT)
+def excerpt(text: str, words: Iterable[str]) -> str:
+    """The sentences around those of some words that are rarest in the text, on one line."""
+    parts = pieces(text)
+    folded = [part.casefold() for part in parts]
+    counts = {word: sum(word in part for part in folded) for word in words}
+    met = [word for word in counts if counts[word]]
+    if len(text) <= EXCERPT or not met:
+        return shortened(text, EXCERPT)
+    scores = [sum(1 / counts[word] for word in met if word in part) for part in folded]
+    first = scores.index(max(scores))
+    rarest = min(filter(folded[first].__contains__, met), key=counts.__getitem__)
+    # Of a sentence that has no room the beginning gives way.
+    inside = max(folded[first].find(rarest) - _AROUND, 0) if len(parts[first]) > EXCERPT else 0
+    while first and not inside and sum(map(len, parts[first - 1 :])) <= EXCERPT:
+        first -= 1
+    lead = "…" if first or inside else ""
+    return lead + shortened("".join(parts[first:])[inside:], EXCERPT)
 
 
 def search_everywhere(
@@ -234,7 +249,7 @@ class _Search(msgspec.Struct, frozen=True):
             return [], list(chosen)
         taken = [hit for hit in found.hits if _takes(wanted, hit)]
         telling = filter(is_found, unquoted(taken, query_terms(self.query)))
-        kept = [_as_hit(hit.passage.session, hit) for hit in telling]
+        kept = [_as_hit(hit.passage.session, hit, self.query) for hit in telling]
         lines = {(hit.session, hit.seq) for hit in kept}
         passages = [hit.passage for hit in taken]
         recorded = {(each.session, each.seq) for each in passages if each.superseded}
@@ -263,7 +278,7 @@ class _Search(msgspec.Struct, frozen=True):
         for hit in there.found.hits if there.found is not None else ():
             if _takes(self.wanted, hit) and is_found(hit):
                 session = hit.passage.session
-                best.setdefault((session, hit.passage.turn), _as_hit(session, hit))
+                best.setdefault((session, hit.passage.turn), _as_hit(session, hit, self.query))
         every = sorted((*here.hits, *best.values()), key=lambda hit: -hit.score)
         return msgspec.structs.replace(
             here,
@@ -401,13 +416,13 @@ def _takes(wanted: profiles.SessionFilter, hit: Hit) -> bool:
     return wanted.takes_line(role=passage.role, tool=passage.speaker, text=text, ts=passage.ts)
 
 
-def _as_hit(session: str, hit: Hit) -> SessionHit:
+def _as_hit(session: str, hit: Hit, query: str) -> SessionHit:
     return alike(
         SessionHit,
         hit.passage,
         session=session,
         score=hit.score,
-        excerpt=shortened(unfenced(without_reminders(hit.text)), EXCERPT),
+        excerpt=excerpt(unfenced(without_reminders(hit.text)), map(root, query_terms(query))),
         says=hit.parts.get("words", 0.0) > 0,
         imported=provenance.UNKNOWN if hit.passage.imported else None,
         **shared(Replacement, hit),

@@ -90,11 +90,18 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stats_of(
-    home: paths.Places, wanted: SessionFilter | None = None, book: PriceBook | None = None
+    home: paths.Places,
+    wanted: SessionFilter | None = None,
+    book: PriceBook | None = None,
+    only: paths.SessionKey | None = None,
 ) -> Stats:
-    """The sessions that are wanted, added up; of each, only the days that are wanted."""
+    """The sessions that are wanted but the sample, or `only` one; of each, the wanted days."""
     wanted = wanted or SessionFilter()
-    found = ((listed.main, profile) for listed, profile in profiles.profiles_of(home, wanted))
+    found = (
+        (listed.main, profile)
+        for listed, profile in profiles.profiles_of(home, wanted)
+        if (listed.session == str(only) if only else listed.agent != paths.SAMPLE_AGENT)
+    )
     return add_up(found, wanted.since, wanted.until, book)
 
 

@@ -118,23 +118,32 @@ class GrowingFile:
 
 
 def _looked_further(known: _Known, stream: IO[bytes], prompt: re.Pattern[bytes]) -> _Known:
-    """What is known after the lines that are new and whole."""
+    """What is known after the lines that are new and whole; those that tell nothing cost little."""
     read, first, context = known.read, known.first, known.context
     prompts = deque(known.prompts, maxlen=_BACK)
-    while line := stream.readline(_CHUNK):
-        size = len(line)
-        while not line.endswith(b"\n") and (more := stream.readline(_CHUNK)):
-            size += len(more)  # a very long line: its beginning says what it is
-            line = line[:_CHUNK] + more[-1:]
-        if not line.endswith(b"\n"):
-            break
-        if not first and size <= _CHUNK:
-            first = line
-        elif size <= _CHUNK and _CONTEXT.search(line):
-            context = line
-        elif prompt.search(line) and not _NO_PROMPT.search(line):
-            prompts.append((read, context))
-        read += size
+    telling = re.compile(prompt.pattern + b"|" + _CONTEXT.pattern)
+    block, left_out = b"", 0
+    while more := stream.read(_CHUNK):
+        block += more
+        end = block.rfind(b"\n") + 1
+        if not end:  # a very long line: its beginning says what it is
+            left_out += max(len(block) - _CHUNK, 0)
+            block = block[:_CHUNK]
+            continue
+        at = 0
+        if not first and not left_out:
+            at = block.find(b"\n") + 1
+            first = block[:at]
+        while (found := telling.search(block, at, end)) is not None:
+            start = block.rfind(b"\n", at, found.start()) + 1 or at
+            at = block.find(b"\n", found.start()) + 1
+            line, is_cut = block[start:at], left_out and not start
+            if _CONTEXT.search(line) and not is_cut:
+                context = line
+            elif prompt.search(line) and not _NO_PROMPT.search(line):
+                prompts.append((read + start + left_out * (start > 0), context))
+        read += end + left_out
+        block, left_out = block[end:], 0
     return _Known(known.inode, known.head, read, first, context, tuple(prompts))
 
 

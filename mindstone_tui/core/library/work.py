@@ -21,7 +21,7 @@ from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.library.lineage import standing_in
 from mindstone_tui.core.library.search import SessionHit, search_everywhere
-from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.paths import SAMPLE_AGENT, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall import acts, embedding
 from mindstone_tui.core.recall.acts import Act as Act
@@ -39,6 +39,8 @@ _MOST_WORDS: Final = 0.7
 """The share of an error's words that another one must have to be taken for the same."""
 _SHOWN: Final = 4
 """Steps of a remedy that are told."""
+_LEFT_OUT: Final = 100
+"""How many more passages are looked at, because some stand in sessions that are not meant."""
 OFTEN: Final = 3
 """Sessions in which an error must have been met to be listed without being asked for."""
 
@@ -87,12 +89,19 @@ class Subject(acts.TurnMarks, frozen=True, kw_only=True):
 
 
 class WorkDone:
-    """Questions about the work in all sessions of a home."""
+    """Questions about the work in all sessions of a home but the sample, or in `only` one."""
 
-    def __init__(self, home: Places, settings: Settings, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        home: Places,
+        settings: Settings,
+        progress: Progress | None = None,
+        only: SessionKey | None = None,
+    ) -> None:
         self._home = home
         self._settings = settings
         self._progress = progress
+        self._only = only
         self._origins = profiles.Origins(home)
 
     def fixes(self, error: str, count: int) -> list[Remedy]:
@@ -131,7 +140,10 @@ class WorkDone:
         """Which exchanges worked on a file or spoke of a topic, and what they changed."""
         touching = self._ask(lambda done: done.touching(subject, _FOLLOWED))
         wanted = profiles.SessionFilter(role="user")
-        spoken = search_everywhere(self._home, self._settings, subject, count, wanted).hits
+        meant = {str(each.key) for each in self._meant()}
+        more = count + _LEFT_OUT
+        hits = search_everywhere(self._home, self._settings, subject, more, wanted).hits
+        spoken = [hit for hit in hits if hit.session in meant][:count]
         # A name with a dot is one word: whoever speaks of c.txt does not speak of b.txt.
         name = PurePath(subject).name.casefold() if "." in subject and " " not in subject else ""
         said = {
@@ -169,9 +181,17 @@ class WorkDone:
             for place in newest
         ]
 
+    def _meant(self) -> list[SessionPlaces]:
+        only, excluded = self._only, set(self._settings.recall.exclude)
+        return [
+            each
+            for each in self._home.sessions()
+            if each.key == only
+            or not (only or str(each.key) in excluded or each.key.agent == SAMPLE_AGENT)
+        ]
+
     def _ask(self, ask: Callable[[acts.Done], T]) -> T:
-        excluded = set(self._settings.recall.exclude)
-        sessions = [each for each in self._home.sessions() if str(each.key) not in excluded]
+        sessions = self._meant()
         library = AllSessions(self._home, embedding.open_embedder(self._settings.recall.embedder))
         with contextlib.closing(library):
             library.bring_up_to_date(sessions, self._progress)

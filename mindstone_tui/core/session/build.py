@@ -103,7 +103,7 @@ def _fork_here(opening: Opening, own: paths.SessionPlaces) -> paths.SessionKey:
     """The fork of a copy at its head, made unless there is one; nothing is written to the copy."""
     with History(own) as history:
         head = history.head
-    key = paths.SessionKey(own.key.agent, fork.offline_name(own.key.main, head.hash))
+    key = paths.SessionKey.parse(fork.offline_name(str(own.key), head.hash))
     child = opening.places.session(key)
     if not child.transcript.exists():
         parent = assemble(opening)

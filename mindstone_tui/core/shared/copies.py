@@ -234,8 +234,11 @@ def compare(home: Places, store: PostgresStore, keys: list[SessionKey]) -> list[
 
 
 def push(home: Places, store: PostgresStore, key: SessionKey, progress: Progress) -> Head:
-    """Have the server keep what is here; the head that both have then."""
-    return history_store.copy_session(key, history_store.FileStore(home), store, progress)
+    """Have the server keep what is here, if it is sound; the head that both have then."""
+    files = history_store.FileStore(home)
+    if files.find(key) is not None:
+        files.require_sound(key)
+    return history_store.copy_session(key, files, store, progress)
 
 
 def pull(home: Places, store: PostgresStore, key: SessionKey, *, again: bool) -> Head:
@@ -246,6 +249,8 @@ def pull(home: Places, store: PostgresStore, key: SessionKey, *, again: bool) ->
         )
     if again:
         set_aside(home.session(key))
+    elif home.session(key).transcript.exists():
+        history_store.FileStore(home).require_sound(key)
     return fetch(home.session(key), store)
 
 

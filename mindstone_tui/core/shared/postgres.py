@@ -29,7 +29,8 @@ from psycopg.abc import RV, PQGen
 from psycopg.conninfo import conninfo_to_dict
 
 from mindstone_tui.core import errors, values
-from mindstone_tui.core.entries.line import GENESIS
+from mindstone_tui.core.disk import LARGEST_BLOB
+from mindstone_tui.core.entries.line import GENESIS, MAX_LINE
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.shared import schema
 from mindstone_tui.core.transcript.encode import timestamp
@@ -255,8 +256,8 @@ class PostgresStore:
         while last is None or first <= last:
             rows = self.ask(
                 list[tuple[bytes]],
-                "select line from mindstone.entry where session = %s and seq >= %s and "
-                "seq <= %s order by seq limit %s",
+                f"select substring(line from 1 for {MAX_LINE + 1}) from mindstone.entry "
+                "where session = %s and seq >= %s and seq <= %s order by seq limit %s",
                 *(first, 2**62 if last is None else last, _PAGE),
                 of=key,
                 make=False,
@@ -320,7 +321,8 @@ class PostgresStore:
         """Fetch it, and look whether it is what was kept."""
         rows = self.ask(
             list[tuple[bytes]],
-            "select data from mindstone.blob where session = %s and sha256 = %b",
+            "select data from mindstone.blob where session = %s and sha256 = %b "
+            f"and octet_length(data) <= {LARGEST_BLOB}",
             bytes.fromhex(digest),
             of=key,
         )

@@ -126,7 +126,8 @@ def _fork(key: SessionKey, common: Head, source: LineStore, target: LineStore) -
             f"Line {common.seq + 1} of {key} cannot be read in {source.name}.",
             "Nothing was changed; `mindstone verify` says more.",
         )
-    fork = SessionKey(key.agent, f"{key.main}{OF_OTHERS}{hash_of(first)[:_SHOWN_OF_HASH]}")
+    # Read as a person's: nobody could open one whose name is too long.
+    fork = SessionKey.parse(f"{key}{OF_OTHERS}{hash_of(first)[:_SHOWN_OF_HASH]}")
     known, kept = source.find(key), target.find(fork)
     standing, head = (target.read(fork), kept.head) if kept else (iter(()), NOTHING)
     header = read_object(next(target.read(fork, 0, 0), b"")) if kept else None

@@ -117,6 +117,9 @@ def decide(
     if preview.standing != "open":
         return Decision(verdict="ask", reason="this file steers other programs")
     if allowing := covers(rules, "allow", tool.name, preview):
+        if preview.git_runs and not sandboxed:
+            why = f"git would run what this repository sets, unconfined: {preview.git_runs}"
+            return Decision(verdict="ask", reason=why)
         return _ruled("allow", allowing, confined=tool.risk == "run" and sandboxed)
     return _by_mode(tool, mode, sandboxed)
 

@@ -82,6 +82,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """What each part of it does."""
     caution: str = ""
     """A sentence that whoever agrees has to read beside it."""
+    git_runs: str = ""
+    """The settings of a repository by which git would run programs of its choice."""
 
 
 class ToolResult(Returned):

@@ -28,7 +28,7 @@ from mindstone_tui.core.text import exact, for_terminal, one_line
 from mindstone_tui.core.tools.base import Preview, Tool, ToolContext, ToolResult, bounded, finding
 from mindstone_tui.core.tools.sandbox import unconfined
 from mindstone_tui.core.tools.shell import clean_environment, supervised
-from mindstone_tui.core.tools.sign_in import signed, wants_sign_in
+from mindstone_tui.core.tools.sign_in import opens_stream, read_bounded, signed, wants_sign_in
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -360,13 +360,9 @@ class McpServer(msgspec.Struct, eq=False):
 
     async def _answered_with(self, reply: Any) -> None:
         """Note how an address answers; what is no stream of events is read, within a bound."""
-        self._status, body = reply.status_code, bytearray()
-        if not reply.headers.get("content-type", "").startswith("text/event-stream"):
-            async for piece in reply.aiter_bytes():
-                body += piece
-                if len(body) > _LONGEST_LINE:
-                    raise ToolError(f"an answer is longer than {_LONGEST_LINE:,} bytes", "")
-            reply._content = bytes(body)  # where the library would put it, without a bound
+        self._status = reply.status_code
+        if not opens_stream(reply, self._settings.url):
+            await read_bounded(reply)
 
     async def _declarations(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """Every usable tool's declaration as one canonical text, and why others are not usable."""

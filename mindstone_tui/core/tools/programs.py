@@ -9,7 +9,9 @@ risky one, and a bundle when any letter in it is. That asks once too often about
 value; it never asks once too seldom.
 """
 
+import os
 import re
+import subprocess
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
@@ -17,7 +19,9 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from mindstone_tui.core import paths
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.text import one_line
 
 Effect = Literal[
     "reads", "writes", "unknown", "network", "outside the workspace", "deletes", "force-push",
@@ -403,3 +407,40 @@ _BY_WORDS: Final[dict[str, Callable[[list[str]], Doings]]] = {
     "env": _shows_variables,
     "printenv": _shows_variables,
 }
+
+
+_RUN_BY_GIT: Final = (
+    r"^(core\.(fsmonitor|hookspath|sshcommand|editor|askpass|gitproxy)|diff\.external"
+    r"|filter\..*\.(clean|smudge|process)|diff\..*\.(textconv|command)|merge\..*\.driver"
+    r"|gpg\.(.*\.)?program|credential\.(.*\.)?helper|remote\..*\.(uploadpack|receivepack|vcs)"
+    r"|interactive\.difffilter|sequence\.editor|alias\..*)$"
+)
+_SWITCHES: Final = ("", "true", "false", "yes", "no", "on", "off", "0", "1")
+"""Values that name no program: git's own watcher is switched by them."""
+_GIT_SECONDS: Final = 5.0
+
+
+def programs_set(words: Collection[tuple[str, ...]], folder: Path) -> str:
+    """The settings by which git would run programs, where git is among commands.
+
+    Those that a person has for every repository are not among them. Git only tells its settings
+    here, which runs nothing; each folder that they go to is asked.
+    """
+    git = paths.program("git", os.environ.get("PATH"), folder)
+    if git is None or not any(each[:1] == ("git",) for each in words):
+        return ""
+    folders = [folder]
+    folders += [folders[-1] / each[1] for each in words if each[:1] == ("cd",) and len(each) == 2]
+    found: dict[str, None] = {}
+    for each in folders:
+        asked = (git, "-C", str(each), "config", "-z", "--show-scope", "--get-regexp", _RUN_BY_GIT)
+        try:
+            ran = subprocess.run(asked, capture_output=True, text=True, timeout=_GIT_SECONDS)
+        except (OSError, subprocess.SubprocessError, ValueError):
+            return "settings that cannot be read"
+        told = ran.stdout.split("\0")
+        for scope, setting in zip(told[::2], told[1::2], strict=False):
+            name, _, value = setting.partition("\n")
+            if scope in ("local", "worktree") and value.casefold() not in _SWITCHES:
+                found[name] = None
+    return one_line(", ".join(found))

@@ -17,6 +17,10 @@ from mindstone_tui.core import disk, errors
 
 _PATIENCE: Final = 300.0
 """Seconds that a person may take in the browser."""
+_ALTOGETHER: Final = _PATIENCE + 60
+"""Seconds for all of it, however slowly a server answers."""
+_BROWSER: Final = 10.0
+_LONGEST: Final = 8 * 1024 * 1024
 _SEEN: Final = (
     b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n"
     b"Signed in. You can close this page.\n"
@@ -98,14 +102,45 @@ def wants_sign_in(name: str) -> str:
     return f"it wants you to sign in, with `mindstone tools login {name}`"
 
 
+async def read_bounded(reply: Any) -> None:
+    """Read an answer within a bound, which the library does not keep."""
+    body = bytearray()
+    async for piece in reply.aiter_bytes():
+        body += piece
+        if len(body) > _LONGEST:
+            raise errors.ToolError(f"An answer is longer than {_LONGEST:,} bytes.", "")
+    reply._content = bytes(body)  # where the library would put it
+
+
+def opens_stream(reply: Any, url: str) -> bool:
+    """Whether an answer is the conversation itself, which has no end to be read to."""
+    kind = reply.headers.get("content-type", "")
+    asked = reply.is_success and str(reply.request.url) == url
+    return asked and kind.startswith("text/event-stream")
+
+
 async def sign_in(url: str, path: Path, show: Callable[[str], None]) -> bool:
     """Have a person sign in at the address that `show` is given; False if nobody asks for it."""
+    try:
+        async with asyncio.timeout(_ALTOGETHER):
+            return await _sign_in(url, path, show)
+    except TimeoutError:
+        why = f"It came to no end within {_ALTOGETHER / 60:.0f} minutes."
+        raise errors.ToolError(why, "Try again.") from None
+
+
+async def _sign_in(url: str, path: Path, show: Callable[[str], None]) -> bool:
     import httpx2
 
     answered: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        line = (await reader.readline()).decode("ascii", "replace").split(" ")
+        try:
+            said = await asyncio.wait_for(reader.readline(), _BROWSER)
+        except (TimeoutError, ValueError, OSError):
+            writer.close()
+            return
+        line = said.decode("ascii", "replace").split(" ")
         given = parse_qs(urlsplit(line[1]).query) if len(line) > 1 else {}
         writer.write(_SEEN)
         await writer.drain()
@@ -127,11 +162,18 @@ async def sign_in(url: str, path: Path, show: Callable[[str], None]) -> bool:
 
     # Whatever was kept belongs to another registration, or to another address altogether.
     await asyncio.to_thread(disk.replace_file, path, msgspec.json.encode({"url": url}))
+
+    async def bound(reply: Any) -> None:
+        if not opens_stream(reply, url):
+            await read_bounded(reply)
+
     async with await asyncio.start_server(hear, "127.0.0.1", 0) as listener:
         port = listener.sockets[0].getsockname()[1]
         own = _provider(url, path, f"http://127.0.0.1:{port}/", ask, answer)
         async with (
-            httpx2.AsyncClient(auth=own, trust_env=False, timeout=60) as caller,
+            httpx2.AsyncClient(
+                auth=own, trust_env=False, timeout=60, event_hooks={"response": [bound]}
+            ) as caller,
             caller.stream("POST", url, content=_HELLO, headers=_KINDS),
         ):
             pass

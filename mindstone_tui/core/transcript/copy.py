@@ -68,7 +68,9 @@ class CopiedFile(file.TranscriptFile):
                 raise self._not_there()
             if history_store.hash_of(newest) != have.hash:
                 raise history_store.differ(self._key, HERE, self.store.name)
-        for batch in history_store.in_batches(lines):
+        for batch in history_store.in_batches(
+            history_store.bounded(lines, self._key, self.store.name)
+        ):
             tails = history_store.tails_behind(self.tail, self._key, batch)  # proved first
             history_store.fetch_blobs(self._key, batch, self.store, self._places, self._disk)
             super().put(b"".join(raw + b"\n" for raw in batch), tails)

@@ -29,6 +29,7 @@ from mindstone_tui.core.transcript.verify import blobs_of, verify
 NOTHING: Final = Head(-1, GENESIS)
 """The head of a history in which nothing stands yet."""
 LINES_AT_ONCE: Final = 500
+_LARGEST_HISTORY: Final = 8 << 30
 BYTES_AT_ONCE: Final = 2 << 20
 """A batch that is copied is at most this large, or one line."""
 
@@ -149,6 +150,18 @@ def _broken(key: SessionKey, before: Head, why: str) -> DamagedTranscript:
     )
 
 
+def bounded(
+    lines: Iterator[bytes], key: SessionKey, name: str, most: int = _LARGEST_HISTORY
+) -> Iterator[bytes]:
+    """The same lines, no more than were announced or can be: a chain may go on without end."""
+    left = min(most, _LARGEST_HISTORY)
+    for raw in lines:
+        if (left := left - len(raw) - 1) < 0:
+            what = f"{name} sends more of {key} than it has, or than any history is."
+            raise DamagedTranscript(what, "What came before stays; look at that place first.")
+        yield raw
+
+
 def in_batches(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
     """The same lines in pieces that can be sent and kept at once."""
     batch: list[bytes] = []
@@ -225,7 +238,8 @@ def copy_session(
         raise differ(key, source.name, target.name)
     if head.seq >= 0 and head_at(source, key, head.seq) != head:
         raise differ(key, source.name, target.name)
-    for batch in in_batches(source.read(key, head.seq + 1, there.head.seq)):
+    lines = source.read(key, head.seq + 1, there.head.seq)
+    for batch in in_batches(bounded(lines, key, source.name, there.size)):
         after = head
         for raw in batch:
             head = follows(raw, head, key)

@@ -42,10 +42,24 @@ function make(tag, name, text) {
   if (text !== undefined) node.textContent = text;
   return node;
 }
+// While MindStone does not, anybody may listen on this port: whoever is sent the token must know it already.
+// As long as a window hears it, it is the one that proved it.
+let proven = false;
+async function prove(signal) {
+  if (proven) return;
+  const nonce = crypto.randomUUID(), bytes = (text) => new TextEncoder().encode(text);
+  const reply = await fetch("/proof?" + nonce, { signal }).catch(() => { throw Object.assign(new Error(GONE), { unheard: true }); });
+  const key = await crypto.subtle.importKey("raw", bytes(token || " "), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+  const own = new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes(location.host + " " + nonce)));
+  const known = Array.from(own, (one) => one.toString(16).padStart(2, "0")).join("");
+  if (await reply.text() !== known) { gate(); throw new Error("The token is missing or wrong."); }
+  proven = true;
+}
 async function call(path, body, signal) {
+  await prove(signal);
   const options = { headers: { authorization: "Bearer " + token }, signal };
   if (body) { options.method = "POST"; options.body = JSON.stringify(body); }
-  const reply = await fetch(path, options).catch(() => { throw Object.assign(new Error(GONE), { unheard: true }); });
+  const reply = await fetch(path, options).catch(() => { proven = false; throw Object.assign(new Error(GONE), { unheard: true }); });
   if (reply.status === 401) { gate(); throw new Error("The token is missing or wrong."); }
   const told = await reply.json();
   if (!reply.ok) throw new Error(told.error ? told.error.message : "It failed.");
@@ -457,6 +471,7 @@ async function listen(name, head) {
   let here;
   begun = new Promise((done) => { here = done; }); // what is said before would not be drawn
   try {
+    await prove(own.signal);
     const reply = await fetch("/page/events?session=" + encodeURIComponent(name) + "&after=" + head, { headers: { authorization: "Bearer " + token }, signal: own.signal });
     clearTimeout(crowded);
     const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -470,7 +485,8 @@ async function listen(name, head) {
       held = parts.pop();
       for (const part of parts) if (part.startsWith("data: ")) { place(JSON.parse(part.slice(6))); }
     }
-  } catch (error) { clearTimeout(crowded); here(); if (own.signal.aborted) return; }
+  } catch (error) { clearTimeout(crowded); here(); proven = false; if (own.signal.aborted) return; }
+  proven = false;
   if (own === stream) { say("The connection was lost; trying again …", "warning"); again(name, own); }
 }
 function again(name, own, wait = 1500) {

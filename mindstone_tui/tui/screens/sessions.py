@@ -152,7 +152,7 @@ SHORTEST = 3
 """Letters typed before the content of sessions is searched."""
 LIST_SHARE = 0.45
 """How much of the screen's height the list takes at most."""
-FACTS = 300
+FACTS = 400
 """Letters of what is told of a session."""
 LONGEST_NAME = 24
 """Letters of a session's name: its title tells more."""
@@ -242,8 +242,8 @@ class SessionsScreen(PickScreen[Picked]):
         self._picks += [Picked(each.session, each.seq) for each in hits]
         self._facts = [profiles.facts_of(each) for each in rows]
         self._facts += [
-            f"{each.session} · {projects.whose_and_where(each.program, each.folder)}"
-            for each in hits
+            f"{it.session} · {projects.whose_and_where(it.program, it.folder)} · {it.excerpt}"
+            for it in hits
         ]
         self._list.clear_options()
         self._list.add_options(options)

@@ -118,6 +118,11 @@ def test_a_pause_expires_the_cache_and_a_change_breaks_it_and_nothing_else_is_bl
         (1, _read(50_000, 0), "00:00"), (2, tools, "07:00"), (2, _read(52_000, 9_000), "07:01")
     )
     assert [each.why for each in changed.turns()[1].causes] == ["cache broken: the tools changed"]
+    earlier = _fold(
+        (1, _read(50_000, 0), "00:00"), (1, tools, "01:00"), (2, _read(52_000, 9_000), "02:00")
+    )
+    (cause,) = earlier.turns()[1].causes
+    assert cause.why == "cache broken: the tools changed in turn 1", "who paid is not who caused it"
     unclear = _fold((1, _read(50_000, 0), "00:00"), (2, _read(52_000, 9_000), "01:00"))
     assert _kinds(unclear)[2] == ["cache missed"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import resource
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -274,6 +275,26 @@ def test_of_a_long_file_only_the_end_is_read_again_and_a_new_one_is_noticed(tmp_
     assert not rest.exists()
     file.write_text("".join(written.lines[:20]))
     assert growing.look() == 0
+
+
+def test_lines_that_tell_nothing_are_not_looked_at_one_by_one(tmp_path: Path) -> None:
+    """And what stands between and behind them, and behind a very long line, is found."""
+    written, blank = ClaudeFile(), "\n" * 50_000
+    for number in range(4):
+        written.exchange(number, padding="x" * 1_200_000 if number == 1 else "")
+    lines = [line + blank for line in written.lines]
+    file = tmp_path / "s1.jsonl"
+    file.write_text("".join(lines))
+    growing = GrowingFile(file, "claude-code")
+    calls: list[str] = []
+    sys.setprofile(lambda frame, event, called: calls.append(event))
+    try:
+        growing.look()
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < 10_000
+    growing.was_taken()
+    assert growing.look() == len("".join(lines[: len(lines) // 4]))
 
 
 def test_a_long_file_arrives_whole_however_much_is_written_between_two_looks(

@@ -128,10 +128,26 @@ def test_tool_results_are_searched_and_the_best_are_kept(home: Path) -> None:
 
 def test_an_excerpt_is_a_line_around_the_word() -> None:
     text = "x " * 500 + "needle\nin\x1b[31m hay " + "y " * 500
-    shown = excerpt(text, "needle")
+    shown = excerpt(text, ["needle"])
     assert shown.startswith("…")
     assert "needle in\x1b[31m hay" in shown
     assert len(shown) <= 241
+
+
+@pytest.mark.parametrize("reading", [False, True])
+def test_an_excerpt_holds_the_sentence_that_was_asked_for_wherever_it_stands(
+    home: Path, reading: bool
+) -> None:
+    filler = "The billing service was looked at again and nothing was found. "
+    transcript = transcript_in(home, "long")
+    say(transcript, f"{filler * 5}Its PORT is 8443 behind the proxy. Then we went home.", "Noted.")
+    transcript.close()
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    if reading:
+        places.library.mkdir()
+    (hit, *_) = search(places, "port of the billing service").hits
+    assert "PORT is 8443" in hit.excerpt
+    assert hit.excerpt.startswith("…")
 
 
 def test_a_correction_stands_first_and_marks_what_it_replaces_and_bystanders_are_left_out(

@@ -23,9 +23,11 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.line import IMPORTED
 from mindstone_tui.core.entries.window import Rewound, WindowState
+from mindstone_tui.core.interchange.samples import SAMPLE_SESSION
 from mindstone_tui.core.library.search import search_everywhere
+from mindstone_tui.core.library.stats import stats_of
 from mindstone_tui.core.library.work import WorkDone
-from mindstone_tui.core.paths import Places
+from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall.acts import programs_of, signature_of
 from tests.builders import transcript_in
 from tests.core.session.stage import calls, on_stage, script
@@ -88,6 +90,22 @@ def test_what_ended_an_error_is_told_with_the_command_that_worked_again(
     assert [step.about for step in remedy.steps] == ["lsof -ti :3000 | xargs kill"]
     assert remedy.worked is not None
     assert remedy.worked.seq > remedy.error.seq
+
+
+def test_what_the_sample_shows_was_not_done_here(home: Path, work: WorkDone) -> None:
+    steps = shell("npm start", PORT_TAKEN), shell("kill 3000"), shell("npm start", "listening")
+    worked(home, SAMPLE_SESSION, "start the heron", *steps)
+    assert not work.fixes(PORT_TAKEN, 5)
+    assert not work.how("npm", 5)
+    assert not work.about("heron", 5)
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    assert stats_of(places).total.sessions == 0
+    sample = SessionKey.parse(SAMPLE_SESSION)
+    asked = WorkDone(places, Settings(), only=sample)
+    assert asked.fixes(PORT_TAKEN, 5)
+    assert asked.how("npm", 5)
+    assert asked.about("heron", 5)
+    assert stats_of(places, only=sample).total.sessions == 1
 
 
 def test_what_was_done_after_a_rewind_ended_no_error_before_it(home: Path, work: WorkDone) -> None:

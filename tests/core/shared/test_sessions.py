@@ -339,6 +339,31 @@ def test_sessions_are_pushed_pulled_and_moved(
         assert mindstone(home, "verify", "--all")[0] == 0
 
 
+def test_a_damaged_session_is_neither_pushed_nor_added_to_and_the_others_are(
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mindstone: Callable[..., tuple[int, str]],
+) -> None:
+    one, other = tmp_path / "a", tmp_path / "b"
+    for name in ("bad", "good"):
+        assert mindstone(one, "run", "-q", f"heron {name}", "-s", name)[0] == 0
+    file = one / "agents/default/sessions/bad/transcript.jsonl"
+    sound = file.read_bytes()
+    file.write_bytes(sound.replace(b"heron", b"stork"))
+    monkeypatch.setenv("MINDSTONE_HISTORY__URL", url)
+    code, said = mindstone(one, "history", "push", "bad", "good")
+    assert (code, "damaged copy of agent:default:bad" in said) == (1, True), said
+    assert mindstone(other, "history", "pull", "bad")[0] != 0
+    assert mindstone(other, "history", "pull", "good")[0] == 0
+    file.write_bytes(sound)
+    assert mindstone(one, "history", "push", "bad")[0] == 0
+    file.write_bytes(sound.replace(b"heron", b"stork"))
+    code, said = mindstone(one, "history", "pull", "--all")
+    assert (code, "damaged copy of agent:default:bad" in said) == (1, True), said
+    assert "agent:default:good  " in said
+
+
 def test_nothing_of_this_is_imported_without_a_server(tmp_path: Path) -> None:
     import subprocess
     import sys

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -453,6 +454,46 @@ def test_a_fork_ends_where_its_peer_said_that_it_ends(tmp_path: Path) -> None:
     done = met(a.store(), Endless(b.places))
     assert "forked" in {each.state for each in done}
     assert a.holds() == {*a.said, *b.said}
+
+
+def test_a_fork_whose_name_would_be_too_long_fails_with_a_sentence(tmp_path: Path) -> None:
+    a = Machine(tmp_path / "a")
+    a.says("begun", session := "a" * 1_490)
+    shutil.copytree(a.folder, tmp_path / "b")
+    b = Machine(tmp_path / "b")
+    for each in (a, b):
+        each.says(each.folder.name, session)
+    (found,) = sync(a.store(), b.store())
+    assert (found.state, "is too long" in found.why) == ("failed", True)
+    assert len(list(b.places.sessions())) == 1
+
+
+class Chatty(FileStore):
+    """A peer that has more than it says."""
+
+    def sessions(self) -> list[StoredSession]:
+        return [msgspec.structs.replace(each, size=900) for each in super().sessions()]
+
+    def find(self, key: SessionKey) -> StoredSession | None:
+        found = super().find(key)
+        return found and msgspec.structs.replace(found, size=900)
+
+
+def test_a_peer_that_sends_more_than_it_has_is_stopped(tmp_path: Path) -> None:
+    a, b = Machine(tmp_path / "a"), Machine(tmp_path / "b")
+    for number in range(9):
+        b.says(f"{number}")
+    (found,) = sync(a.store(), Chatty(b.places))
+    assert (found.state, "sends more of" in found.why) == ("failed", True)
+
+
+def test_a_huge_blob_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    a, b = Machine(tmp_path / "a"), Machine(tmp_path / "b")
+    b.says("x" * 2_000_000)
+    (own,) = b.places.sessions()
+    (blob, *_) = own.blobs.iterdir()
+    os.truncate(blob, 1 << 30)
+    assert "It is larger than" in " ".join(each.why for each in sync(a.store(), b.store()))
 
 
 class Nameless(FileStore):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import parse_qs
@@ -10,7 +11,7 @@ from urllib.parse import parse_qs
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 
@@ -21,6 +22,7 @@ class GuardedServer:
         self.base = ""
         self.token = "first"
         self.allows = self.renews = True
+        self.is_endless = False
         tools = MCPServer("guarded")
         tools.add_tool(lambda: "opened", name="open_door", description="Open the door.")
         self.tools = tools.streamable_http_app(stateless_http=True, json_response=True)
@@ -46,6 +48,9 @@ class GuardedServer:
                     f'Bearer resource_metadata="{self.base}/.well-known/oauth-protected-resource"'
                 )
                 return Response(status_code=401, headers={"www-authenticate": where})
+            case "/.well-known/oauth-protected-resource" if self.is_endless:
+                kind = "text/event-stream"
+                return StreamingResponse(itertools.repeat(b" " * 100_000, 500), media_type=kind)
             case "/.well-known/oauth-protected-resource":
                 about = {"resource": f"{self.base}/mcp", "authorization_servers": [self.base]}
                 return JSONResponse(about)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import unicodedata
 from pathlib import Path
 
@@ -69,6 +70,37 @@ def test_no_composition_slips_through_a_prefix_rule() -> None:
 
 def test_plain_commands_under_the_same_rules_go_through() -> None:
     assert [case for case in lines("shell_plain.txt") if verdict(case) != "allow"] == []
+
+
+def test_a_rule_for_git_allows_no_program_that_a_repository_sets(
+    tmp_path: Path, context: ToolContext
+) -> None:
+    def judged(command: str, *, sandboxed: bool = False) -> Decision:
+        rules = (*RULES, Rule.parse("allow", "shell cd sub"))
+        preview = SHELL.preview({"command": command}, context)
+        return decide(SHELL, preview, mode="ask", rules=rules, sandboxed=sandboxed)
+
+    for folder in (tmp_path, tmp_path / "sub"):
+        subprocess.run(["git", "init", "-q", folder], check=True)
+    own = tmp_path / ".git" / "config"
+    plain = own.read_text()
+    for setting in (
+        "[core]\nfsmonitor = ./x",
+        '[filter "x"]\nclean = ./x',
+        "[include]\npath = more",
+    ):
+        (tmp_path / ".git" / "more").write_text('[diff "x"]\ntextconv = ./x')
+        own.write_text(f"{plain}{setting}\n")
+        decision = judged("git status -s")
+        assert (decision.verdict, "git would run" in decision.reason) == ("ask", True), setting
+        assert judged("git status -s", sandboxed=True).verdict == "allow"
+        assert judged("ls -l").verdict == "allow"
+    own.write_text(f"{plain}[core]\nfsmonitor = true\n")
+    assert judged("cd sub && git status -s").verdict == "allow"
+    with (tmp_path / "sub" / ".git" / "config").open("a") as config:
+        config.write("[core]\nfsmonitor = ./x\n")
+    assert judged("git status -s").verdict == "allow"
+    assert judged("cd sub && git status -s").verdict == "ask"
 
 
 @given(

@@ -85,6 +85,14 @@ async def test_a_person_who_says_no_has_signed_in_nowhere(
     assert "access_token" not in (kept.read_text() if kept.exists() else "")
 
 
+async def test_an_answer_without_an_end_is_not_read_to_it(
+    guarded: GuardedServer, tmp_path: Path
+) -> None:
+    guarded.is_endless = True
+    with pytest.raises(ToolError, match="longer than 8,388,608 bytes"):
+        await sign_in(f"{guarded.base}/mcp", tmp_path / "door.json", pytest.fail)
+
+
 async def test_the_command_shows_the_address_and_waits_for_the_answer(
     guarded: GuardedServer, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ and what it tells, or an archive unpacks to, is bounded by the size of the file.
 """
 
 import contextlib
+import io
 import os
 import sqlite3
 import time
@@ -41,6 +42,8 @@ _TOLD: Final = 4
 _RATIO: Final = 300
 """An archive may hold so many times its size; chats pack to a tenth, endless zeros to a 250th."""
 _ZIP: Final = b"PK\x03\x04"
+_LONGEST_LIST: Final = 4 << 20
+"""Bytes of an archive's list of members: some ten thousand files."""
 _MEMBER: Final = patterns.pattern_of(r"(?:^|/)conversations[^/]*\.json$")
 _PACKED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _SAMPLE: Final = 1 << 18
@@ -282,9 +285,27 @@ def start_of_export(sample: Sample) -> bytes:
     return start if start.lstrip()[:1] in (b"[", b"{") else b""
 
 
+class _Packed(io.BufferedReader):
+    """An archive, refused before a list of members is read that is longer than exports have."""
+
+    is_listed = False
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if not self.is_listed and (size or 0) > _LONGEST_LIST:
+            raise zipfile.BadZipFile("it lists far more files than an export has")
+        return super().read(size)
+
+
+@contextlib.contextmanager
+def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    with _Packed(os.fdopen(disk.open_regular(path), "rb", 0)) as file, zipfile.ZipFile(file) as it:
+        file.is_listed = True
+        yield it
+
+
 def _start_in_archive(path: Path) -> bytes:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _archive(path) as archive:
             for member in _members(archive):
                 with archive.open(member) as stream:
                     return stream.read(_SAMPLE)
@@ -307,7 +328,7 @@ def exported(path: Path) -> Iterator[Numbered | Broken]:
             yield from _conversations(stream)
             return
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _archive(path) as archive:
             if not (members := _members(archive)):
                 yield Broken(line=1, why="an archive without conversations.json")
             left = most_unpacked(path.stat().st_size, _RATIO)

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from mindstone_tui.core.errors import InterchangeError
+from mindstone_tui.core.interchange.formats.base import Broken
+from mindstone_tui.core.interchange.formats.sources import exported
 from tests.core.interchange.helpers import take_over
 
 _WITHOUT_END = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT "
@@ -165,6 +167,17 @@ def _archive(path: Path, how: int, members: int, size: int) -> Path:
 def test_an_archive_that_unpacks_to_a_thousand_times_its_size_is_not_read(tmp_path: Path) -> None:
     path = _archive(tmp_path / "export.zip", zipfile.ZIP_DEFLATED, 6, 20_000_000)
     assert "far more than chats do" in _read(tmp_path, path)[-1]
+
+
+def test_a_list_of_files_that_no_export_has_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as made:
+        for number in range(80):
+            made.writestr(f"{number}{'x' * 60_000}", b"")
+        made.writestr("conversations.json", b"[]")
+    (found,) = exported(path)
+    assert isinstance(found, Broken)
+    assert "far more files than an export has" in found.why
 
 
 @pytest.mark.parametrize("how", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
