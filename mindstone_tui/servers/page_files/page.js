@@ -59,7 +59,7 @@ async function call(path, body, signal) {
   await prove(signal);
   const options = { headers: { authorization: "Bearer " + token }, signal };
   if (body) { options.method = "POST"; options.body = JSON.stringify(body); }
-  const reply = await fetch(path, options).catch(() => { proven = false; throw Object.assign(new Error(GONE), { unheard: true }); });
+  const reply = await fetch(path, options).catch(() => { proven = proven && Boolean(signal && signal.aborted); throw Object.assign(new Error(GONE), { unheard: true }); });
   if (reply.status === 401) { gate(); throw new Error("The token is missing or wrong."); }
   const told = await reply.json();
   if (!reply.ok) throw new Error(told.error ? told.error.message : "It failed.");
