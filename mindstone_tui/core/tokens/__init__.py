@@ -90,16 +90,17 @@ class Vocabulary:
         """Tokens in a text; half a character counts as the sign that stands for any."""
         if not text.isascii():
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        known, total = self._known, 0
+        known, total, new = self._known, 0, 0
+        rank: _RankOf = self._look_up
         plain = text.isascii() or not _BEYOND.search(text)
-        new = 0 if plain else len(text.encode()) - len(text)  # words in such signs are all new
-        rank: _RankOf = self._look_up if new < _MANY else self._all_ranks().get
+        # Of a text in other signs, what is new at the beginning goes on being new.
+        many = _MANY if plain or len(text.encode()) - len(text) < _MANY else _MANY // 16
         split = self._split_plain if plain else self._split_any
         for part in _parts(text):
             for piece in split(part):
                 if (size := known.get(piece)) is None:
                     raw = piece.encode()
-                    if new < _MANY <= (new := new + len(raw)):
+                    if new < many <= (new := new + len(raw)):
                         rank = self._all_ranks().get
                     size = _sized(raw, rank, known)
                     if len(known) >= _REMEMBERED:
