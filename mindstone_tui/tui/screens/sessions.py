@@ -156,6 +156,10 @@ FACTS = 400
 """Letters of what is told of a session."""
 LONGEST_NAME = 24
 """Letters of a session's name: its title tells more."""
+SHORT_NAME = 12
+"""The same where what was said would else have no room,"""
+WIDE = 100
+"""which it has on a terminal of so many columns."""
 
 
 class Picked(msgspec.Struct, frozen=True):
@@ -237,12 +241,14 @@ class SessionsScreen(PickScreen[Picked]):
         now = self._host.now()
         width = min(max((len(_name(row)) for row in rows), default=0), LONGEST_NAME)
         options = [Option(_session(row, row.session == self._current, now, width)) for row in rows]
-        options += [Option(_hit(hit)) for hit in hits]
+        room = LONGEST_NAME if self.size.width >= WIDE else SHORT_NAME
+        width = min(max((len(_of_hit(hit)) for hit in hits), default=0), room)
+        options += [Option(_hit(hit, width)) for hit in hits]
         self._picks = [Picked(each.session) for each in rows]
         self._picks += [Picked(each.session, each.seq) for each in hits]
         self._facts = [profiles.facts_of(each) for each in rows]
         self._facts += [
-            f"{it.session} · {projects.whose_and_where(it.program, it.folder)} · {it.excerpt}"
+            f"{it.excerpt} · {it.session} · {projects.whose_and_where(it.program, it.folder)}"
             for it in hits
         ]
         self._list.clear_options()
@@ -299,13 +305,17 @@ def _name(row: profiles.ListedSession) -> str:
     return row.session.removeprefix("agent:default:")
 
 
-def _hit(hit: SessionHit) -> Content:
+def _of_hit(hit: SessionHit) -> str:
+    return hit.session.removeprefix("agent:").removeprefix("default:")
+
+
+def _hit(hit: SessionHit, width: int) -> Content:
     # What was said matters more than the whole of a long name.
     speaker = f"{hit.speaker}, {provenance.MARK}" if hit.imported else hit.speaker
     speaker = ", ".join((speaker, *hit.replaced))
-    name = show.line(hit.session.removeprefix("agent:"), 22).plain
+    name = show.line(_of_hit(hit), width).plain
     return Content.assemble(
         ("↺ ", "$context-recalled"),
-        (f"{name:<22} turn {hit.turn:<4} {numbers.day(hit.ts):>11}  ", "$muted"),
+        (f"{name:<{width}} turn {hit.turn:<4} {numbers.day(hit.ts):>11}  ", "$muted"),
         show.line(f"{speaker}: {hit.excerpt}", 160),
     )
