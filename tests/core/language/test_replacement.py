@@ -229,6 +229,28 @@ def test_a_correction_is_itself_corrected_by_what_denies_its_value() -> None:
     assert not replaces("Correction: the print room is on floor 6, not floor 4.", first)
 
 
+@pytest.mark.parametrize("before", [
+    "No, deploys are on Thursday.",
+    "Deploys are on Thursday, not Tuesday.",
+])  # fmt: skip
+def test_what_holds_again_replaces_what_had_replaced_it(before: str) -> None:
+    """Each names both values: what it says is not so, it does not state."""
+    again = "Deploys are on Tuesday again, not Thursday."
+    assert replaces(again, before)
+    assert replaces(again.replace(" again", ""), before)
+    assert not replaces(again, "Deploys are on Tuesday, not Thursday.")
+    assert not replaces("Backups run on Tuesday again, not Thursday.", before)
+    assert not replaces("Deploys are on Monday again, not Friday.", before)
+
+
+def test_who_says_which_number_it_is_not_denies_no_other_number() -> None:
+    later = "The printer is in room 12 again, not room 15."
+    for same in (later, later.replace("not room", "not"), later.replace(" again", "")):
+        assert not replaces(same, "The printer is in room 12.")
+        assert replaces(same, "The printer is in room 15.")
+        assert replaces(same, "The printer is in room 15, not room 12.")
+
+
 @pytest.mark.parametrize(
     ("earlier", "later"),
     [
