@@ -62,7 +62,8 @@ _ANOTHER: Final = pattern_of(
     r"\b([a-z]+) (\d[\w.-]*(?: again| now)?,? (?:and |but )?(?:not|instead of|rather than) )(\d)"
 )
 _BUT_NOT: Final = pattern_of(
-    r"(?:[,;]|[,;]? (?:and|but)|(?= (?:instead|rather))) (?:not|instead of|rather than) [^,;]*\Z"
+    r"(?:[,;]|[,;]? (?:and|but)|(?= (?:instead|rather))) (?:not|instead of|rather than) "
+    r"(?:(?! (?:in|for|on|inside|within) )[^,;])*\Z"
 )
 _OF_NO_USE: Final = pattern_beside(__file__, "of no use")
 
@@ -238,8 +239,9 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
 
 def _chooses_another(sentence: str, earlier: str) -> bool:
     """Whether each says to use one of several things, and nothing of where, and not the same."""
-    ours, theirs = ({*content.topic(each)} for each in (sentence, earlier))
-    return not any(map(_DENIES.search, (sentence, earlier))) and any(
+    said = [_asserted(each) for each in (sentence, earlier)]
+    ours, theirs = ({*content.topic(each)} for each in said)
+    return not any(map(_DENIES.search, said)) and any(
         len(mine := ours & things) == len(its := theirs & things) == 1
         and mine != its
         and ours | theirs <= things | beside

@@ -243,6 +243,14 @@ def test_what_holds_again_replaces_what_had_replaced_it(before: str) -> None:
     assert not replaces("Deploys are on Monday again, not Friday.", before)
 
 
+def test_a_choice_is_gone_back_to_where_the_one_that_ended_it_is_named() -> None:
+    assert replaces("Use npm again, not pnpm.", "Use pnpm from now on, not npm.")
+    assert replaces("Use pnpm from now on, not npm.", "Use npm.")
+    for elsewhere in ("Use npm instead of pnpm in Docker.", "Use npm again, not pnpm in Docker."):
+        assert not replaces(elsewhere, "Use pnpm.")
+    assert not replaces("Use npm again, not pnpm.", "Never use pnpm.")
+
+
 def test_who_says_which_number_it_is_not_denies_no_other_number() -> None:
     later = "The printer is in room 12 again, not room 15."
     for same in (later, later.replace("not room", "not"), later.replace(" again", "")):
