@@ -269,7 +269,7 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
             return []
         finish(root, each.changes, self.store, self._limits.file_bytes)
         written = any(entry.token == act.token for entry in self._recent(FilesRestored))
-        lines = [] if written else [self.record(self._restored(act, each))]
+        lines = [] if written else [self.record(self._restored(act, each)[0])]
         self._act.unlink(missing_ok=True)
         return lines
 
@@ -386,16 +386,24 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
         disk.replace_file(self._act, msgspec.msgpack.encode(act))
         problems = apply(Path(root), each.changes, self.store)
         act = msgspec.structs.replace(act, left=(*left, *map(text.exact, problems)))
-        line = self.record(self._restored(act, each))
+        entry, done = self._restored(act, each)
+        line = self.record(entry)
         self._act.unlink(missing_ok=True)
         clear_removed(self._folder)
-        return PutBack(line, each.changes, act.left)
+        return PutBack(line, done, act.left)
 
-    def _restored(self, act: _Restoring, each: ChangeSet) -> FilesRestored:
-        changed = {"total": len(each.changes), "changes": named(each.changes)}
-        entry = alike(FilesRestored, act, root=each.root, **changed)
+    def _restored(
+        self, act: _Restoring, each: ChangeSet
+    ) -> tuple[FilesRestored, tuple[PathChange, ...]]:
+        """What came of it: a folder that holds others' files stayed."""
+        root, changes = each.root, each.changes
+        done = tuple(one for one in changes if one.after or self.now(root, one.path) is None)
+        changed = {"total": len(done), "changes": named(done)}
+        manifest = self.store.put(ChangeSet(root, done).encode())
+        self.store.save()
+        entry = alike(FilesRestored, act, root=root, manifest=manifest, **changed)
         if not act.left or len(act.turns) < 2:
-            return entry
+            return entry, done
         did: dict[int, dict[tuple[str, str], str]] = {}
         for step in self.steps().steps:
             if step.restored is None and step.turn in act.turns:
@@ -404,7 +412,7 @@ class FileKeeper(msgspec.Struct, dict=True, eq=False):
         left = entry.left_paths
         of = {turn: tuple(p for p in left if p in by.values()) for turn, by in did.items()}
         of = {turn: kept for turn, kept in of.items() if len(did[turn]) > len(kept)}
-        return msgspec.structs.replace(entry, left_of=of)
+        return msgspec.structs.replace(entry, left_of=of), done
 
     # Room in the store
 

@@ -59,9 +59,12 @@ _HENCEFORTH: Final = pattern_beside(__file__, "henceforth")
 _DENIES: Final = pattern_beside(__file__, "denies")
 _DENIED: Final = tuple(pattern_beside(__file__, name) for name in ("denied", "left behind"))
 _ANOTHER: Final = pattern_of(
-    r"\b([a-z]+) (\d[\w.-]*,? (?:and |but )?(?:not|instead of|rather than) )(\d)"
+    r"\b([a-z]+) (\d[\w.-]*(?: again| now)?,? (?:and |but )?(?:not|instead of|rather than) )(\d)"
 )
-_BUT_NOT: Final = pattern_of(r"[,;]? (?:and |but )?(?:not|instead of|rather than) [^,;]*\Z")
+_BUT_NOT: Final = pattern_of(
+    r"(?:[,;]|[,;]? (?:and|but)|(?= (?:instead|rather))) (?:not|instead of|rather than) "
+    r"(?:(?! (?:in|for|on|inside|within) )[^,;])*\Z"
+)
 _OF_NO_USE: Final = pattern_beside(__file__, "of no use")
 
 
@@ -236,8 +239,9 @@ def _replaces(sentence: str, following: str, earlier: str, *, first: bool) -> bo
 
 def _chooses_another(sentence: str, earlier: str) -> bool:
     """Whether each says to use one of several things, and nothing of where, and not the same."""
-    ours, theirs = ({*content.topic(each)} for each in (sentence, earlier))
-    return not any(map(_DENIES.search, (sentence, earlier))) and any(
+    said = [_asserted(each) for each in (sentence, earlier)]
+    ours, theirs = ({*content.topic(each)} for each in said)
+    return not any(map(_DENIES.search, said)) and any(
         len(mine := ours & things) == len(its := theirs & things) == 1
         and mine != its
         and ours | theirs <= things | beside
@@ -354,7 +358,7 @@ def _denies(pair: _Pair) -> bool:
             # Without a word of the thing, "no, it is 8790, not 8765" is about whatever had it.
             if _shared(mine or about, old.stems) or (not about and (opens or told)):
                 return True
-        if what.given:
+        if what.given or (what.labels and what.labels.isdisjoint(old.labels)):
             continue  # It names the value: the unit alone, "volts", is that of many things.
         means = _shared(what.stems, old.stems)
         enough = len({*shared, *means}) >= 2 and len(shared) >= 0.4 * min(
@@ -401,8 +405,7 @@ def _unopened(sentence: str) -> str:
 
 def _asserted(sentence: str) -> str:
     """What a correction says is so, without what opens it and what it says is not so."""
-    said = _unopened(sentence)
-    return sentence if said == sentence else _BUT_NOT.sub("", said)
+    return _BUT_NOT.sub("", _unopened(sentence))
 
 
 def _subject(sentence: str) -> str:

@@ -45,7 +45,7 @@ _STEPS: Final = (0.4, 1.0, 0.75, 0.55, 0.45)
 """Shares of a hit's score for the message before it, itself, and those after it."""
 _MARK: Final = "†"
 _OWN: Final = pattern_of(
-    rf"[(,]\s?line \d+{_MARK}?(?: of [^)]+)?\)|\(memory/[\w-]+\.md\)"
+    rf"[(,]\s?line \d+{_MARK}?(?:(?: of |;)[^)]+)?\)|\(memory/[\w-]+\.md\)"
     r"|\A(?:Nothing was said about that|I found nothing (?:about that in|that surely answers))\b"
 )
 """What the guide says, with a source or for want of one."""
@@ -118,7 +118,9 @@ def source(passage: passages.Passage, *, dated: bool = True, here: str = "") -> 
     day = passages.spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
     line = f"line {passage.seq}{_MARK * passage.imported}"
     line += f" of {passage.session}" if here not in ("", passage.session) else ""
-    line = "; ".join((line, *undone_in_words(passage.undone, json.loads(passage.left_alone))))
+    cut_off = ["interrupted"] * (passage.kind == "assistant_partial")
+    undone = undone_in_words(passage.undone, json.loads(passage.left_alone))
+    line = "; ".join((line, *cut_off, *undone))
     return f"({day}, {line})" if day else f"({line})"
 
 

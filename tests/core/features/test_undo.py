@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -940,9 +941,13 @@ async def test_files_are_shown_as_turns_left_them_with_those_that_are_others_by_
         refused, said = await stage.run("/rewind before turn 1 --files")
         assert not refused.ok
         assert "`/rewind before turn 1 --files --rest` leaves them" in said
-        assert (await stage.run("/undo 2 --rest"))[0].ok
+        _, said = await stage.run("/undo 2 --rest")
+        assert "new/" not in said.replace("Left as it is: new/deep/c.txt", "")
+        assert (work / "new/deep").is_dir(), "a folder with somebody else's file in it stays"
     assert run_verb(["files", "-s", "main"]) == 0
-    assert capsys.readouterr().err == "Changed by somebody else since: new/deep/c.txt.\n"
+    told = capsys.readouterr()
+    assert told.err == "Changed by somebody else since: new/deep/c.txt.\n"
+    assert not re.search("not there.*/new(/deep)?$", told.out, re.MULTILINE)
     for step in (["files", "--at", "1", "-s", "main"], ["files", "--json", "-s", "main"]):
         assert run_verb(step) == 0
         assert capsys.readouterr().err == ""

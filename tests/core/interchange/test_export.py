@@ -24,7 +24,7 @@ from mindstone_tui.core.interchange.export import EXPORTERS, export
 from mindstone_tui.core.interchange.export.html import escaped, prose, spread
 from mindstone_tui.core.redaction import Redactor
 from mindstone_tui.core.transcript import History
-from tests.builders import say, transcript_in, use_tool
+from tests.builders import places_in, say, transcript_in, use_tool
 from tests.core.interchange.helpers import FIXTURES, SESSIONS, STORED, outline, take_over, told
 from tests.core.interchange.rich_session import SECRET, rich_session
 
@@ -172,6 +172,16 @@ def test_the_json_holds_every_entry_whole(home: Path) -> None:
     assert [each["seq"] for each in data["entries"]] == list(range(5))
     assert len(data["entries"][2]["text"]) == 2 << 20
     assert data["damaged"] == []
+
+
+def test_a_document_says_how_many_lines_of_its_session_nobody_can_read(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "The owner is Ines.", "I see.")
+    transcript.close()
+    file = places_in(home).transcript
+    file.write_bytes(file.read_bytes().replace(b'The owner is Ines."', b"The owner"))
+    for name in ("md", "html"):
+        assert "1 unreadable line" in _exported(home, name)
 
 
 @pytest.mark.parametrize("name", ["json", "messages"])

@@ -229,6 +229,36 @@ def test_a_correction_is_itself_corrected_by_what_denies_its_value() -> None:
     assert not replaces("Correction: the print room is on floor 6, not floor 4.", first)
 
 
+@pytest.mark.parametrize("before", [
+    "No, deploys are on Thursday.",
+    "Deploys are on Thursday, not Tuesday.",
+])  # fmt: skip
+def test_what_holds_again_replaces_what_had_replaced_it(before: str) -> None:
+    """Each names both values: what it says is not so, it does not state."""
+    again = "Deploys are on Tuesday again, not Thursday."
+    assert replaces(again, before)
+    assert replaces(again.replace(" again", ""), before)
+    assert not replaces(again, "Deploys are on Tuesday, not Thursday.")
+    assert not replaces("Backups run on Tuesday again, not Thursday.", before)
+    assert not replaces("Deploys are on Monday again, not Friday.", before)
+
+
+def test_a_choice_is_gone_back_to_where_the_one_that_ended_it_is_named() -> None:
+    assert replaces("Use npm again, not pnpm.", "Use pnpm from now on, not npm.")
+    assert replaces("Use pnpm from now on, not npm.", "Use npm.")
+    for elsewhere in ("Use npm instead of pnpm in Docker.", "Use npm again, not pnpm in Docker."):
+        assert not replaces(elsewhere, "Use pnpm.")
+    assert not replaces("Use npm again, not pnpm.", "Never use pnpm.")
+
+
+def test_who_says_which_number_it_is_not_denies_no_other_number() -> None:
+    later = "The printer is in room 12 again, not room 15."
+    for same in (later, later.replace("not room", "not"), later.replace(" again", "")):
+        assert not replaces(same, "The printer is in room 12.")
+        assert replaces(same, "The printer is in room 15.")
+        assert replaces(same, "The printer is in room 15, not room 12.")
+
+
 @pytest.mark.parametrize(
     ("earlier", "later"),
     [

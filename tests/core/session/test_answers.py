@@ -25,7 +25,7 @@ from mindstone_tui.core.session.recall import SessionRecall
 from tests.bench.bench_asked import ASKED, chat_as_messages, questions, verdict
 from tests.builders import places_in, say, transcript_in
 from tests.core.recall.talk import WordModel
-from tests.core.session.stage import PATIENCE, Stage, on_stage
+from tests.core.session.stage import PATIENCE, Stage, on_stage, script
 
 HELD = {
     "sample": ("02", "03", "12", "16", "27", "33", "38", "42", "47"),
@@ -79,6 +79,21 @@ async def test_an_answer_stands_before_its_source_and_what_was_before_it(home: P
     assert first.startswith("The staging port is 8790 now")
     assert first.endswith(f"line {line})")
     assert second.startswith("Before: The staging port is 8765.")
+
+
+async def test_what_was_cut_off_answers_as_such_and_is_no_source_of_its_own(
+    home: Path, tmp_path: Path
+) -> None:
+    says = script(tmp_path, {"text": "The mooring fee is 40 euros a month.", "error": "timeout"})
+    async with on_stage(home, model=says) as stage:
+        await stage.say("Look it up, please.")
+        line = next(each.seq for each in stage.lines() if each.kind == "assistant_partial")
+    async with on_stage(home, model="local/guide") as stage:
+        for _ in range(2):
+            await stage.say("How much is the mooring fee?")
+            said = answers(stage)[-1]
+            assert said.startswith("The mooring fee is 40 euros a month. (")
+            assert said.endswith(f"line {line}; interrupted)")
 
 
 @pytest.mark.parametrize(

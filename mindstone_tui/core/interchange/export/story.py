@@ -343,6 +343,7 @@ class Overview(msgspec.Struct):
     """The last turn that a fork took along."""
     messages: int = 0
     tools: int = 0
+    damaged: int = 0
     models: list[str] = []
     points: list[Point] = []
     prunes: list[tuple[int, str]] = []
@@ -354,8 +355,9 @@ class Overview(msgspec.Struct):
     def facts(self) -> tuple[str, ...]:
         """How much there is of everything, in words."""
         counted = [(self.messages, "message"), (self.tools, "tool result")]
-        prunes = [(len(self.prunes), "prune")] if self.prunes else []
-        rest = (plural(number, noun) for number, noun in [*counted, *prunes])
+        others = [(len(self.prunes), "prune"), (self.damaged, "unreadable line")]
+        counted += [each for each in others if each[0]]
+        rest = (plural(number, noun) for number, noun in counted)
         own = {turn: seq for turn, seq in self.spoken.items() if turn > self.before}
         gone = [turn for turn, seq in own.items() if self.standings.rewinds.of_place(seq, turn)]
         return turns_in_words(len(own) + self.before, len(gone), self.before), *rest
@@ -400,6 +402,9 @@ class Overview(msgspec.Struct):
 def overview(source: StorySource) -> Overview:
     """Everything that can be said about a session before it is told."""
     seen = Overview(str(source.history.places.key), source.standings)
-    for line in source.lines():
-        seen.take(line)
+    for item in source.items():
+        if isinstance(item, Line):
+            seen.take(item)
+        else:
+            seen.damaged += 1
     return seen
