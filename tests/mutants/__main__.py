@@ -134,6 +134,7 @@ def _run(module: str, source: str, tests: list[str], seconds: float) -> tuple[in
             "PYTHONPATH": os.pathsep.join([folder, str(ROOT)]),
             "MUTANT_MODULE": f"mindstone_tui.{module}",
             "MUTANT_SOURCE": str(changed),
+            "MUTANT_FILE": str(source_of(module)),
             "HYPOTHESIS_STORAGE_DIRECTORY": f"{folder}/hypothesis",
             "TMPDIR": folder,
         }
