@@ -36,6 +36,10 @@ LONGEST: Final = 6.0
 """How many times as long as without a fault the tests may take; one that never ends was noticed."""
 
 NEAREST: Final = {
+    "core.entries.standings": "core/test_standings.py",
+    "core.language.replacement": "core/language/test_replacement.py",
+    "core.rules.checks": "core/rules/test_evasions.py core/rules/test_grammar.py",
+    "core.rules.grammar": "core/rules/test_evasions.py core/rules/test_grammar.py",
     "core.transcript.writer": "core/transcript/test_writer_entries.py core/test_transcript.py",
     "core.transcript.reader": "core/transcript/test_reader.py core/transcript/test_reader_lines.py "
     "core/transcript/test_reader_offsets.py core/test_transcript.py",
