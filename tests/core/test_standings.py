@@ -35,6 +35,7 @@ from mindstone_tui.core.entries.standings import (
     Rewinds,
     Standing,
     Standings,
+    Undone,
     not_rewound,
     still_open,
     turns_in_words,
@@ -325,6 +326,8 @@ def test_what_was_told_of_files_that_were_put_back_holds_again_and_what_was_said
     undone = {each.seq: one.by for each in said for one in known.of(each) if one.what == "undone"}
     assert undone == {2: 6, 3: 6}, "no other line tells of what the turn did"
     assert known.undone.of_place(7, 2) is None, "it was said when all was taken back"
+    partly = Undone([line(6, 2, FilesRestored(direction="undo", left=("a.ini: newer",), **act))])
+    assert [partly.of_file(3, 2, path) for path in ("/w/a.ini", "/w/b.ini")] == [None, 6]
 
 
 def test_a_summary_of_nothing_that_was_taken_back_holds() -> None:

@@ -203,7 +203,7 @@ def _odd_ones(values: Sequence[object]) -> str:
     """Of many objects those that differ from nearly all others."""
     rows = [one for one in values if isinstance(one, dict)]
     odd: dict[int, str] = {}
-    for key in rows[0] if len(rows) > 3 else ():
+    for key in rows[0] if rows else ():
         told = [json.dumps(row.get(key)) for row in rows]
         usual, often = Counter(told).most_common(1)[0]
         if often * 4 >= 3 * len(rows):
