@@ -16,11 +16,30 @@ from mindstone_tui.core.entries.conversation import (
     MessageQueued,
     MessageWithdrawn,
     SessionOpened,
+    ToolAnswered,
+    ToolAsked,
+    ToolReturned,
+    TurnEnded,
+    TurnStarted,
     UserMessage,
 )
-from mindstone_tui.core.entries.derived import StatementSuperseded, SummaryDerived, TodoChanged
+from mindstone_tui.core.entries.derived import (
+    StatementSuperseded,
+    SummaryDerived,
+    TaskDone,
+    TaskStarted,
+    TodoChanged,
+)
 from mindstone_tui.core.entries.line import encode_body, seal
-from mindstone_tui.core.entries.standings import Rewinds, Standing, Standings, not_rewound
+from mindstone_tui.core.entries.standings import (
+    Rewinds,
+    Standing,
+    Standings,
+    Undone,
+    not_rewound,
+    still_open,
+    turns_in_words,
+)
 from mindstone_tui.core.entries.store import FilesRestored, Imported
 from mindstone_tui.core.entries.window import ModelChanged, Restored, Rewound, WindowState
 
@@ -99,6 +118,25 @@ def test_a_line_is_rewound_exactly_from_the_rewind_to_the_restore(lines: list[Li
         assert standings.of(each) == rewound
 
 
+@given(histories())
+def test_a_turn_counts_again_once_all_that_took_it_back_was_restored(lines: list[Line]) -> None:
+    known: set[int] = set()
+    gone: set[int] = set()
+    again: set[int] = set()
+    for each in lines:
+        known.add(each.turn)
+        match each.entry:
+            case Rewound(to_turn=turn):
+                gone |= {one for one in known if one > turn}
+            case Restored(turns=turns):
+                again |= gone & set(turns)
+                gone -= set(turns)
+    told = Standings(lines)
+    assert {turn for turn in known if told.took_back(turn)} == gone
+    assert {turn for turn in known if told.notes(turn)} == gone
+    assert {turn for turn in known if told.rewinds.gave_back(turn)} == again - gone
+
+
 @given(histories(), st.data())
 def test_a_standing_changes_only_with_a_line_that_refers_back(
     lines: list[Line], data: st.DataObject
@@ -162,6 +200,82 @@ def test_every_standing_is_told_with_the_line_or_the_place_it_comes_from() -> No
     ]
 
 
+def test_a_turn_that_a_client_told_of_was_said_elsewhere() -> None:
+    lines = [
+        line(0, 1, TurnStarted(origin="adopted")),
+        line(1, 1, UserMessage(text="said there")),
+        line(2, 1, TurnEnded(ending="done")),
+        line(3, 2, TurnStarted()),
+        line(4, 2, UserMessage(text="said here")),
+    ]
+    told = [[one.words for one in Standings(lines).of(each)] for each in lines]
+    assert told == [[], ["said elsewhere, as a client told it"], [], [], []]
+
+
+def test_a_sentence_that_was_corrected_is_told_with_the_line_that_holds() -> None:
+    assert "#7" in Standing("corrected", 7, part=("The port is 80.",)).words
+
+
+def test_a_message_that_was_left_behind_and_sent_later_was_sent() -> None:
+    lines = [
+        line(0, 1, MessageQueued(text="wait")),
+        line(1, 2, UserMessage(text="something else")),
+        line(2, 3, UserMessage(text="wait", queued=f"01{0:024d}")),
+    ]
+    told = [[one.words for one in Standings(lines[:at]).of(lines[0])] for at in (1, 2, 3)]
+    assert told == [["queued"], ["unsent by #1"], ["superseded by #2"]]
+
+
+def test_a_task_is_over_once_it_is_done_or_another_takes_its_place() -> None:
+    lines = [
+        line(0, 1, TaskStarted(title="a")),
+        line(1, 2, TaskDone(title="a")),
+        line(2, 3, TaskStarted(title="b")),
+        line(3, 4, TaskStarted(title="c")),
+    ]
+    told = [[one.words for one in Standings(lines).of(each)] for each in lines]
+    assert told == [["done by #1"], [], ["superseded by #3"], []]
+    gone = line(4, 4, Rewound(to_turn=3, state=WindowState(through=3)))
+    assert Standings([*lines, gone]).of(lines[2]) == (), "what took its place was taken back"
+    twice = [*lines[:2], gone_of(2, 1), line(3, 3, TaskDone(title="a"))]
+    assert [one.words for one in Standings(twice).of(lines[0])] == ["done by #3"]
+    back = line(4, 3, Restored(turns=(2,), state=WindowState(through=3)))
+    assert [one.words for one in Standings([*twice, back]).of(twice[3])] == ["done by #1"]
+    alone = [line(0, 1, TaskDone(title="a")), line(1, 2, TaskDone(title="a"))]
+    assert Standings(alone).task_over(0) is None, "where it began is not known"
+
+
+def gone_of(seq: int, to_turn: int) -> Line:
+    """A rewind of all that was said behind a turn."""
+    return line(seq, to_turn + 1, Rewound(to_turn=to_turn, state=WindowState(through=seq - 1)))
+
+
+def test_a_question_is_open_until_it_is_answered_or_its_turn_goes_on() -> None:
+    def asked(seq: int, call: str) -> Line:
+        return line(seq, 1, ToolAsked(call=call, name="x", risk="", shown="", digest=""))
+
+    def given(call: str, since: str = "") -> Line:
+        return line(4, 1, ToolAnswered(call=call, allowed=True, asked=since))
+
+    two = [asked(0, "a"), asked(1, "b")]
+    assert still_open(two) == two
+    assert still_open([*two, given("a")]) == two[1:]
+    assert still_open([*two, given("a", two[0].ts)]) == two[1:]
+    assert still_open([*two, given("a", "2026-02-01T10:00:00.000Z")]) == two
+    assert still_open([given("a"), *two]) == two, "it was given before"
+    assert still_open([*two, line(4, 1, ToolReturned(call="b", name="x", text=""))]) == two[:1]
+    assert still_open([*two, line(4, 1, TurnEnded(ending="done"))]) == []
+
+
+def test_turns_are_counted_without_those_of_before_the_fork() -> None:
+    told = [turns_in_words(12, 0), turns_in_words(1, 1), turns_in_words(42, 2, 30)]
+    assert told == [
+        "12 turns",
+        "1 turn (1 rewound)",
+        "12 turns (2 rewound) after 30 before the fork",
+    ]
+
+
 def test_what_a_rewound_correction_replaced_holds_again_and_a_copy_replaces_nothing() -> None:
     said = [
         line(0, 1, UserMessage(text="the port is 8443")),
@@ -208,6 +322,12 @@ def test_what_was_told_of_files_that_were_put_back_holds_again_and_what_was_said
     told = [[one.words for one in Standings(said[:at]).of(said[1])] for at in (6, 7, 9, 10)]
     assert told == [["superseded by #2"], [], [], ["superseded by #2"]]
     assert [one.words for one in Standings(said[:9]).of(said[0])] == ["superseded by #2"]
+    known = Standings(said[:7])
+    undone = {each.seq: one.by for each in said for one in known.of(each) if one.what == "undone"}
+    assert undone == {2: 6, 3: 6}, "no other line tells of what the turn did"
+    assert known.undone.of_place(7, 2) is None, "it was said when all was taken back"
+    partly = Undone([line(6, 2, FilesRestored(direction="undo", left=("a.ini: newer",), **act))])
+    assert [partly.of_file(3, 2, path) for path in ("/w/a.ini", "/w/b.ini")] == [None, 6]
 
 
 def test_a_summary_of_nothing_that_was_taken_back_holds() -> None:

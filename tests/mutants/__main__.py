@@ -36,6 +36,10 @@ LONGEST: Final = 6.0
 """How many times as long as without a fault the tests may take; one that never ends was noticed."""
 
 NEAREST: Final = {
+    "core.entries.standings": "core/test_standings.py",
+    "core.language.replacement": "core/language/test_replacement.py",
+    "core.rules.checks": "core/rules/test_evasions.py core/rules/test_grammar.py",
+    "core.rules.grammar": "core/rules/test_evasions.py core/rules/test_grammar.py",
     "core.transcript.writer": "core/transcript/test_writer_entries.py core/test_transcript.py",
     "core.transcript.reader": "core/transcript/test_reader.py core/transcript/test_reader_lines.py "
     "core/transcript/test_reader_offsets.py core/test_transcript.py",
@@ -134,6 +138,7 @@ def _run(module: str, source: str, tests: list[str], seconds: float) -> tuple[in
             "PYTHONPATH": os.pathsep.join([folder, str(ROOT)]),
             "MUTANT_MODULE": f"mindstone_tui.{module}",
             "MUTANT_SOURCE": str(changed),
+            "MUTANT_FILE": str(source_of(module)),
             "HYPOTHESIS_STORAGE_DIRECTORY": f"{folder}/hypothesis",
             "TMPDIR": folder,
         }

@@ -12,20 +12,23 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 CUSTOMIZE: Final = """
-import importlib.abc, importlib.machinery, os, sys
+import importlib.abc, importlib.machinery, importlib.util, os, sys
 
 class Planted(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name != os.environ.get("MUTANT_MODULE"):
             return None
-        source = os.environ["MUTANT_SOURCE"]
-        loader = importlib.machinery.SourceFileLoader(name, source)
-        return importlib.machinery.ModuleSpec(name, loader, origin=source)
+        loader = importlib.machinery.SourceFileLoader(name, os.environ["MUTANT_SOURCE"])
+        where = os.environ["MUTANT_FILE"]
+        return importlib.util.spec_from_file_location(name, where, loader=loader)
 
 sys.dont_write_bytecode = True
 sys.meta_path.insert(0, Planted())
 """
-"""Every Python that the tests start takes the module with the fault, too."""
+"""Every Python that the tests start takes the module with the fault, too.
+
+It says that it lies where the right one does: some read a file of words beside them.
+"""
 
 
 def run_tests(environ: dict[str, str], tests: list[str], said: Path) -> None:

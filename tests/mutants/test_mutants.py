@@ -11,6 +11,7 @@ from tests.mutants.__main__ import (
     name_of,
     plant,
     source_of,
+    time_without_a_fault,
 )
 from tests.mutants.apart import ROOT
 from tests.mutants.mutate import mutants_of
@@ -84,3 +85,8 @@ def test_a_fault_that_lost_entries_without_a_word_is_noticed_now() -> None:
     found = mutants_of(source_of(module).read_text("utf-8"))
     (fault,) = [each for each in found if each.before == ":len(batch)"]
     assert plant(module, fault, tests, seconds=120).noticed
+
+
+def test_a_module_that_reads_a_file_beside_it_reads_it_with_a_fault_planted_too() -> None:
+    tests = ["tests/core/recall/test_speak.py::test_any_text_has_an_intent"]
+    assert time_without_a_fault("core.recall.speak", tests) > 0

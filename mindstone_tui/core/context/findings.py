@@ -91,7 +91,7 @@ def finding_of(result: conversation.ToolReturned, room: int, count: Count) -> st
     part = f"in {read[2]}" if read and read[3] else part
     where = f"{part}: " if part else ""
     how = [ended[1]] if ended and ended[2] != "0" else []
-    if hits := _hits(body):
+    if not how and (hits := _hits(body)):
         many = body if len(body) > _MOST_NAMES else []
         defined = [one for one in many if _DEFINED.search(_HIT.sub("", one, count=1))]
         places = [f"{path}:{','.join(numbers[:4])}" for path, numbers in hits.items()]
@@ -203,7 +203,7 @@ def _odd_ones(values: Sequence[object]) -> str:
     """Of many objects those that differ from nearly all others."""
     rows = [one for one in values if isinstance(one, dict)]
     odd: dict[int, str] = {}
-    for key in rows[0] if len(rows) > 3 else ():
+    for key in rows[0] if rows else ():
         told = [json.dumps(row.get(key)) for row in rows]
         usual, often = Counter(told).most_common(1)[0]
         if often * 4 >= 3 * len(rows):

@@ -35,6 +35,8 @@ _MOST_WORDS, _LONGEST_RUN, _MOST_FOUND = 5_000, 200, 20_000
 no work needs more, and 100 KB of words would take 10 GB. What is cut off counts as hidden."""
 _COPIES: Final = frozenset(("cp", "scp", "rsync", "install", "ln"))
 """They change what is named last, and only read the rest."""
+_MODE_FIRST: Final = frozenset(("sed", "chmod"))
+"""A script or a mode is named before the files, unless a longer option holds it."""
 _INTO: Final = ("-t", "--target-directory")
 _ERASES: Final = frozenset(("rm", "rmdir", "unlink", "shred", "srm", "trash"))
 
@@ -181,6 +183,9 @@ def commands_of(parts: Iterable[CommandPart]) -> tuple[tuple[SeenCommand, ...], 
             if writes and (name, *words[1:2]) not in RECORDS:
                 named = [one for one in words[1:] if one and not one.startswith("-")]
                 options = [one for one in words[1:] if one and one.startswith("-")]
+                bare = name in _MODE_FIRST and all(len(one) < 4 for one in options)
+                if (bare or name == "git") and len(named) > 1 and None not in words:
+                    del named[0]
                 last = name in _COPIES and not any(_is_option(one, _INTO) for one in options)
                 written += named[-1:] if last else named
             found += _run_by(name, [one for one in words if one is not None])

@@ -149,6 +149,7 @@ _PASTE_HEAD: Final = 1_500
 _PASTE_TAIL: Final = 800
 _SHOUTED: Final = 30
 """Capitals of a sentence that nobody writes calmly."""
+_QUOTES: Final = ('"', "'", "“", "”", "`")
 _PRINTED_CALL: Final = pattern_of(r"[\w.]+\(.*\);?\Z")
 _PRINTED_PLACE: Final = pattern_of(r"\S:\d+:\d+\W*\Z")
 _PRINTED_SIGNS: Final = frozenset(";{}=<>&|:")
@@ -289,17 +290,19 @@ def _found(utterance: Utterance) -> Iterator[Statement]:
 def _said(utterance: Utterance) -> Iterator[tuple[Sentence, Clause]]:
     """The sentences that somebody said, without those that were pasted."""
     shown = False
-    printed = -1
+    printed = 0
     long = len(utterance.text) > _PASTED
     for sentence in prose(utterance.text):
         if long and _PASTE_HEAD < sentence.start < len(utterance.text) - _PASTE_TAIL:
+            continue
+        if _is_quoted(sentence.text):
             continue
         if _is_printed(sentence.text):
             printed = sentence.end
             continue
         clause = read(sentence.text)
         follows = (
-            printed >= 0
+            printed
             and sentence.form == "prose"
             and "\n\n" not in utterance.text[printed : sentence.start]
         )
@@ -307,7 +310,7 @@ def _said(utterance: Utterance) -> Iterator[tuple[Sentence, Clause]]:
             continue
         if follows and not _MYSELF.search(clause.whole):
             continue
-        printed = -1
+        printed = 0
         shown = bool(_SHOWS.search(clause.whole))
         yield sentence, clause
 
@@ -435,13 +438,16 @@ def _is_shouted(sentence: str) -> bool:
     return capitals > _SHOUTED and capitals > 4 * small
 
 
-def _is_printed(sentence: str) -> bool:
-    """Whether a program printed a line, or it stands in quotes as a whole: nobody said it."""
-    start = sentence[:_LOOKED_AT].lower()
-    if start[:1] in "\"'“`" and sentence.rstrip(" ,.").endswith(('"', "'", "”", "`")):
+def _is_quoted(sentence: str) -> bool:
+    """Whether a sentence stands in quotes as a whole, or ends a quotation: nobody said it."""
+    if sentence.startswith(_QUOTES) and sentence.rstrip(" ,.").endswith(_QUOTES):
         return sentence.count(sentence[0]) <= 2
-    if sentence.count('"') == 1 and sentence.endswith(('."', '!"', '?"')):
-        return True  # the end of a quotation that began some sentences ago
+    return sentence.count('"') == 1 and sentence.endswith(('."', '!"', '?"'))
+
+
+def _is_printed(sentence: str) -> bool:
+    """Whether a program printed a line: nobody said it."""
+    start = sentence[:_LOOKED_AT].lower()
     if (
         _PRINTED_OPENS.match(start)
         or _PRINTED_CALL.match(start)

@@ -103,6 +103,35 @@ def test_what_is_counted_is_what_the_tool_found(text: str, wanted: str) -> None:
     assert found(data, room=400).startswith(wanted)
 
 
+def test_what_a_linter_complains_of_is_told_and_not_only_where() -> None:
+    long = "".join(f"src/m{at}.py:{at}:1: E501 line too long\n" for at in range(2, 40))
+    text = f"{long}src/x.py:7:1: F821 undefined name y\n{long}[exit code 1]"
+    assert "src/x.py:7:1: F821 undefined name y" in found(text, room=60)
+    assert found(text.replace("code 1", "code 0"), room=60).startswith("77 hits in 39 files")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (
+            "".join(f"10:00:0{at} {'ERROR' if at in (2, 5) else 'WARN'} {at}\n" for at in range(8)),
+            "8 lines, 2 errors, 6 warnings; first: 10:00:02 ERROR 2; last: 10:00:05 ERROR 5",
+        ),
+        ("".join(f"10:00:0{at} WARN {at}\n" for at in range(7)), "10:00:00 WARN 0; "),
+        (" id | who\n----+----\n 1 | a\n 2 | b\n(2 rows)", "2 rows: id | who; last: 2 | b"),
+        (" id | who\n----+----\n 1 | a\n(1 row)", "id | who; 1 | a"),
+        (
+            json.dumps([{"s": "ok"}] * 3 + [{"s": "bad"}]),
+            '4 (the first: {s: "ok"}; odd: {s: "bad"})',
+        ),
+        (json.dumps([{"s": "ok"}] * 2 + [{"s": "bad"}]), '3 (the first: {s: "ok"})'),
+        (f"{FILES}-rw-r--r-- 1 a a 9 Jan 1 10:00 go.sh", "40 entries (39 .txt); also go.sh"),
+    ],
+)
+def test_a_few_lines_are_no_kind_of_output_and_what_is_odd_is_named(text: str, wanted: str) -> None:
+    assert found(text, room=400).startswith(wanted)
+
+
 def test_lines_of_a_file_are_counted_with_those_between_its_titles() -> None:
     text = as_data(
         "[a.md, lines 1-5]\n# A\n\nb\n\n# C\n", origin="file a.md", nonce="0123456789abcdef"

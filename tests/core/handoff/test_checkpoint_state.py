@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -17,6 +17,7 @@ from mindstone_tui.core.entries.conversation import (
     UserMessage,
 )
 from mindstone_tui.core.entries.derived import (
+    MemoryDecided,
     NoteTaken,
     StatementSuperseded,
     SummaryDerived,
@@ -332,6 +333,35 @@ def test_a_task_that_is_started_begins_anew_and_one_that_is_done_leaves_what_was
     assert (over.goal, over.criteria, over.issues, over.asked) == ("", (), (), None)
     assert texts(over.constraints) == ["Never push to main."]  # the task's own end with it
     assert (noted.issues != (), noted.asked is not None) == (True, True)
+    other = advance(started, [line_of(TaskStarted(title="y"), 11)])
+    assert texts(other.constraints) == ["Never push to main."], "one that takes its place ends it"
+
+
+def test_what_a_person_does_not_want_kept_goes_and_a_rule_of_the_same_words_stays() -> None:
+    said = "Remember that the port is 80. Never push to main."
+    assert texts(after(user(said)).binding) == said.replace(". ", ".|").split("|")
+
+    def left(words: str, decision: Literal["approved", "refused", "undone"]) -> list[str]:
+        decided = MemoryDecided(proposal="p", decision=decision, by="person", words=words)
+        return texts(after(user(said), decided).binding)
+
+    for decision in ("refused", "undone"):
+        assert left("Remember that the port is 80.", decision) == ["Never push to main."]
+        assert len(left("Never push to main.", decision)) == 2
+    assert len(left("Remember that the port is 80.", "approved")) == 2
+
+
+def test_of_a_message_that_was_corrected_the_other_sentences_stand() -> None:
+    said = user("Let's use port 8080. Let's go with SQLite.")
+    judged = StatementSuperseded(statement=0, by=1, words=("Let's use port 8080.",))
+    assert texts(after(said, judged).decisions) == ["Let's go with SQLite."]
+    whole = StatementSuperseded(statement=0, by=1)
+    assert texts(after(said, whole).decisions) == []
+
+
+def test_only_what_an_answer_asks_last_comes_next() -> None:
+    answer = model("The tests are green now. Was the port taken there once? Shall I merge it?")
+    assert texts(after(user(PLAN), answer).next_steps) == ["Shall I merge it?"]
 
 
 def test_a_correction_that_history_records_is_no_longer_doubtful() -> None:

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mindstone_tui.core.language.replacement import meant_by, replaced_in, replaces, says_more
+from mindstone_tui.core.language.replacement import (
+    could_replace,
+    left_of,
+    meant_by,
+    replaced_in,
+    replaces,
+    says_more,
+)
 from tests.corpora import lines
 
 PAIRS = [json.loads(line) for line in lines("replaced.jsonl")]
@@ -219,6 +226,22 @@ def test_what_holds_no_more_is_quoted_as_it_was_said() -> None:
     assert gone == ("Bob’s API listens on port 8765.",)
     assert says_more(said, gone)
     assert not says_more("Bob’s API listens on port 8765.", ["bob's api listens on port 8765."])
+
+
+def test_a_text_is_left_without_the_sentences_that_hold_no_more() -> None:
+    said = "Use  tabs. Bob’s port is 80.  Thanks!"
+    assert left_of(said, ["bob's port is 80."]) == "Use  tabs. Thanks!"
+    assert left_of(said, ["Use spaces."]) == left_of(said, []) == said
+
+
+def test_whatever_replaces_something_looks_as_if_it_could_and_small_talk_does_not() -> None:
+    typed = [line.split("\t")[1:] for line in lines("replaced_typed.tsv")]
+    every = [(one["earlier"], one["later"]) for one in PAIRS] + [(one, two) for one, two in typed]
+    marked = [later for earlier, later in every if replaces(later, earlier)]
+    assert [later for later in marked if not could_replace(later)] == []
+    assert marked
+    for said in ("Thanks, that helps!", "Perhaps the port is 9090.", "What is the port?"):
+        assert not could_replace(said)
 
 
 def test_a_correction_is_itself_corrected_by_what_denies_its_value() -> None:

@@ -35,6 +35,17 @@ FORCE = "Never run git push --force"
             ["git push -f", "git push --force-with-lease", "git push origin +main"],
             "git push",
         ),
+        (FORCE, ["git push --for", "git push -uf"], "git push origin :old"),
+        *(
+            ("Only touch files under src/", [refused], allowed)
+            for refused, allowed in (
+                ("sed -i s/a/b/ a.py", "sed -i s/a/b/ src/a.py"),
+                ("sed -i --expression=s/a/b/ a.py src/a.py", "sed -ni -e s/a/b/p src/a.py"),
+                ("chmod --reference=src/a.py a.py src/b.py", "chmod +x src/a.py"),
+                ("git rm a.py", "git rm -q src/a.py"),
+                ("git pull", "git checkout -- src/a.py"),
+            )
+        ),
         ("Never force push to main.", ["git push -f origin main"], "git push -f origin dev"),
         ("don't push to release", ["git push origin HEAD:release"], "git push origin released"),
         ("Never amend commits", ["git commit --amend"], "git commit -m amend"),
@@ -308,6 +319,8 @@ def test_of_320_rules_in_the_words_of_strangers_no_check_speaks_against_what_the
         ("pytest -q | tail && git commit -m x", "deny"),
         ("pytest --version && git commit -m x", "deny"),
         ("git commit -m x && pytest", "deny"),
+        ("git $DO", "ask"),
+        ("cd app && git $DO", "ask"),
         ("pytest && sed -i s/a/b/ a.py && git commit -m x", "deny"),
     ],
 )
@@ -339,6 +352,52 @@ def test_a_push_goes_to_the_branch_that_it_names_or_the_one_that_is_checked_out(
     for branch, said in (("main", on_main), ("tide", elsewhere)):
         on_it = msgspec.structs.replace(deed, branch=lambda here=branch: here)
         assert verdict_of(check, on_it) == said, branch
+
+
+def test_a_commit_is_made_where_the_rule_s_branch_is_not_checked_out(tmp_path: Path) -> None:
+    check = compile_rule("Never commit on main")
+    assert check is not None
+    deed = of_command("git commit -m x", tmp_path)
+    for branch, said in (("main", "deny"), ("tide", "allow"), ("", "allow")):
+        on_it = msgspec.structs.replace(deed, branch=lambda here=branch: here)
+        assert verdict_of(check, on_it) == said, branch
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ("Never commit on main", "refuses: `git commit` while on main"),
+        ("cargo build only with --locked", "refuses: `cargo build` without `--locked`"),
+        ("Use pnpm instead of npm", "refuses: `npm` (use pnpm)"),
+        ("Never push to main", "refuses: `git push` to main"),
+        (
+            "Never delete branches",
+            "refuses: `git branch` with `-d`, `-D` or `--delete`; "
+            "`git push` with `--delete`, `-d` or a target like `:old`",
+        ),
+        (
+            "Run the tests before you commit",
+            "refuses: `git commit`, unless `pytest`, `python -m pytest`, `tox`, `nox` or the like "
+            "ended well since the last change",
+        ),
+        (
+            "Ask me before you delete any files",
+            "asks before: `rm …`; `git rm …`; `unlink …`; `rmdir …`; 1 more of the kind",
+        ),
+        (
+            "never drop a table",
+            "refuses: `dropdb …`; `rails db:drop`; `rake db:drop`; `psql` where the line says "
+            "`drop table`, `drop database` or `drop schema`; 4 more of the kind",
+        ),
+        ("Only touch src/ and the tests", "refuses: a change of anything outside src or tests"),
+        ("Don't touch the README", "refuses: a change of README*"),
+        ("Never delete files in docs", "refuses: the deletion of docs or anything in it"),
+        ("No inline comments", "refuses: a change that adds inline comments"),
+        ("Never use `eval`", "refuses: a change that adds eval"),
+    ],
+)
+def test_a_check_is_told_in_plain_words(rule: str, told: str) -> None:
+    assert str(compile_rule(rule)) == f"{told}. Allows everything else."
 
 
 @given(st.text(max_size=300))

@@ -271,6 +271,13 @@ NEVER = "Never push to main."
         (f"'{NEVER}'", False),
         (f"`{NEVER}`,", False),
         (f"“{NEVER}”", False),
+        ('"Let\'s go with SQLite."', False),
+        ("`Let's go with SQLite.`,", False),
+        (f'"It worked." {NEVER}', True),
+        (f"`git push`\n{NEVER}", True),
+        ('Never order the 24" screens.', True),
+        ('Never call it "main."', True),
+        ('"rule": "always push to main",', False),
         ('"main" or "trunk", never push to "main"', True),
         ("`main` is where you must never push anything", True),
         (f'He wrote of it. {NEVER}"', False),
@@ -341,6 +348,13 @@ def test_what_leaves_no_doubt_is_settled_and_the_rest_is_asked_about_once_a_form
     assert worth_asking_about(doubtful[0], {asked.form}) is None
     assert worth_asking_about(doubtful[1], {asked.form}) is not None
     assert worth_asking_about("Let's use SQLite.") is None, "it is settled already"
+
+
+def test_a_correction_of_one_fact_leaves_no_doubt_and_a_longer_one_does() -> None:
+    short, longer = (
+        found_in(f"No, the new staging port {there}in Bern is 8081.") for there in ("", "there ")
+    )
+    assert [one.sure for one in (*short, *longer)] == [True, False]
 
 
 def test_a_wish_at_the_end_of_an_endless_paste_does_not_stand() -> None:
@@ -498,16 +512,17 @@ def test_what_is_over_at_once_and_what_others_said_settle_nothing(sentence: str)
     assert kind_of_sentence(sentence) is None
 
 
+@pytest.mark.parametrize("around", [0, 80])
 @pytest.mark.parametrize("fence", ["", "```\n"])
-def test_of_a_very_long_paste_the_words_around_it_are_read(fence: str) -> None:
+def test_of_a_very_long_paste_the_words_around_it_are_read(fence: str, around: int) -> None:
+    rain = "It rains in Bern.\n" * around
     rule, other = "From now on always write tests first.", "From now on never push to main."
     pasted = "2026-11-01 the job said: from now on never retry this.\n" * 4_000
-    text = f"{rule}\n\n{fence}{pasted}{fence}\n{other}"
+    text = f"{rain}{rule}\n{fence}{pasted}{fence}\n{rain}{other}"
     found = recognise(Utterance(speaker="user", text=text, line=7))
-    assert {one.words for one in found} >= {rule, other}
+    assert [one.words for one in found if one.words in (rule, other)] == [rule, other]
     assert all(text[one.at.start :].startswith(one.words) for one in found)
-    inside = [one for one in found if 2_000 < one.at.start < len(text) - 1_000]
-    assert not inside
+    assert not [one for one in found if 2_000 < one.at.start < len(text) - 1_000]
 
 
 @pytest.mark.parametrize("said", ["For this task never use npm.", "In this repo always use tabs."])
