@@ -12,6 +12,7 @@ from mindstone_tui.core.language.words import (
     _words_of_chunk,
     indexed,
     query_terms,
+    root,
     words_of,
 )
 from mindstone_tui.core.recall.library_file import TOKENIZER
@@ -120,3 +121,28 @@ def test_capitals_begin_no_words_in_base64_but_in_the_longest_names() -> None:
     assert indexed(scrambled) in indexed(f"the key is {scrambled}, they say")
     name = "tests/Unit2/ConvertsUtf8ToUtf16LittleEndianAndBackAgain/testThatItKeepsEverySurrogate"
     assert {"utf8", "endian", "surrogate"} <= set(indexed(name).split())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ver.2東京/京都", "ver 2 東 東京 京 京 京都 都"),
+        ("getUserById東京", "get user by id 東 東京 京"),
+        ("東・京", "東 京"),
+        ("北京,上海", "北 北京 京 上 上海 海"),
+        ("l'avion 東京's", "avion lavion 東 東京 京"),
+        ("한국어", "한 한국 국 국어 어"),
+        ("src/app/東", "src app 東"),  # no whole form: nobody writes one
+    ],
+)
+def test_a_script_without_blanks_gives_characters_and_pairs_beside_other_words(
+    text: str, words: str
+) -> None:
+    assert sorted(indexed(text).split()) == sorted(words.split())
+
+
+@pytest.mark.parametrize(
+    ("word", "shared"), [("carries", "carr"), ("running", "runn"), ("us", "us"), ("boxes", "box")]
+)
+def test_forms_of_a_word_share_a_root(word: str, shared: str) -> None:
+    assert root(word) == shared
