@@ -58,6 +58,8 @@ _CHANGES: Final = pattern_beside(__file__, "changes")
 _HENCEFORTH: Final = pattern_beside(__file__, "henceforth")
 _DENIES: Final = pattern_beside(__file__, "denies")
 _DENIED: Final = tuple(pattern_beside(__file__, name) for name in ("denied", "left behind"))
+_THERE: Final = pattern_of(rf"\b(?:not|instead of|rather than) [\w-]+{_SCOPE.pattern}\W*\Z")
+"""At the end of what holds in one place: "npm instead of pnpm in Docker"."""
 _ANOTHER: Final = pattern_of(
     r"\b([a-z]+) (\d[\w.-]*(?: again| now)?,? (?:and |but )?(?:not|instead of|rather than) )(\d)"
 )
@@ -346,6 +348,9 @@ def _denies(pair: _Pair) -> bool:
     if _DENIES.search(sentence) and _DENIES.search(earlier):
         return False  # Both say no; it may be the same no.
     told = _NO_MORE.search(sentence) or _CHANGES.search(sentence) or _OWNS_UP.search(sentence)
+    there = None if opens or told else _THERE.search(earlier)
+    if there is not None and not _shared(_words(there[1]).stems, new.stems):
+        return False  # What is said for everywhere leaves an exception as it is.
     for found in (found for each in _DENIED for found in each.finditer(sentence)):
         what = _words(found[1])
         if (scope := _SCOPE.match(sentence, found.end())) and not _shared(

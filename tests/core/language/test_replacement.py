@@ -296,3 +296,14 @@ def test_who_says_which_number_it_is_not_denies_no_other_number() -> None:
 )
 def test_what_ends_elsewhere_goes_on_here(earlier: str, later: str) -> None:
     assert not replaces(later, earlier)
+
+
+@pytest.mark.parametrize(
+    ("later", "earlier"),
+    [
+        ("Use pnpm, not npm.", "Use npm instead of pnpm in Docker."),
+        ("Use tabs, not spaces.", "Use spaces instead of tabs in Makefiles."),
+    ],
+)
+def test_what_holds_everywhere_leaves_an_exception_of_one_place(later: str, earlier: str) -> None:
+    assert not replaces(later, earlier)
