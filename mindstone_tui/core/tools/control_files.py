@@ -396,9 +396,10 @@ def _settings(path: Path, content: bytes) -> tuple[bytes, bytes]:
 
 def _is_own_place(repository: Path, key: str, value: str) -> bool:
     """Whether it says where a submodule lies, and that is in the repository which has it."""
+    if key != "core.worktree" or len(value) > os.pathconf("/", "PC_PATH_MAX"):
+        return False
     tops = (each.parent for each in repository.parents if each.name == ".git")
-    place = Path(os.path.realpath(repository / value))
-    return key == "core.worktree" and next(tops, repository) in place.parents
+    return next(tops, repository) in Path(os.path.realpath(repository / value)).parents
 
 
 def _put_back(path: Path, seen: _Seen, before: _Seen | None) -> bool:
