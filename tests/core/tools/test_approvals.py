@@ -103,13 +103,8 @@ def test_a_rule_for_git_allows_no_program_that_a_repository_sets(
     with (tmp_path / "sub" / ".git" / "config").open("a") as config:
         config.write("[core]\nfsmonitor = ./x\n")
     assert judged("git status -s").verdict == "allow"
-    for command in ("cd sub && git status -s", "timeout 5 git -C sub status"):
-        rule = Rule.parse("allow", f"shell {command}")
-        preview = SHELL.preview({"command": command}, context)
-        assert (
-            decide(SHELL, preview, mode="ask", rules=(*RULES, rule), sandboxed=False).verdict
-            == "ask"
-        )
+    assert judged("cd sub && git status -s").verdict == "ask"
+    assert SHELL.preview({"command": "timeout 5 git -C sub status"}, context).git_runs
     # Git looks into what is recorded as a submodule, with the settings that it finds there.
     own.write_text(plain)
     git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org")
