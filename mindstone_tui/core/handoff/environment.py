@@ -16,6 +16,7 @@ from typing import Final
 from mindstone_tui.core import paths
 from mindstone_tui.core.entries import Line, Part, actions, provenance, standings
 from mindstone_tui.core.patterns import pattern_of
+from mindstone_tui.core.tools.programs import git_says
 
 MOST_FILES: Final = 40
 _HASHED: Final = 4 << 20
@@ -23,12 +24,11 @@ _HASHED: Final = 4 << 20
 FOLDER: Final = "folder"
 """Stands for the digest of a folder."""
 _GIT: Final = (
-    *("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
+    *("--no-optional-locks", "-c", "core.hooksPath=/dev/null"),
     *("status", "--porcelain=v1", "--untracked-files=normal", "--ignore-submodules=dirty"),
 )
 _FILTERS: Final = r"^filter\..*\.(clean|process|required)$"
 """Settings by which a repository has a program read its files; trust was given to no settings."""
-_GIT_SECONDS: Final = 5.0
 _ANSWERS_WITHIN: Final = 0.3
 _MOST_SERVICES: Final = 8
 _PORT: Final = pattern_of(
@@ -169,28 +169,15 @@ def git_changes(cwd: Path) -> tuple[str, ...]:
     git = paths.program("git", os.environ.get("PATH"), cwd)
     if git is None:
         return ()
-
-    def said(*words: str, **more: str) -> str:
-        environ = {**os.environ, "GIT_ALLOW_PROTOCOL": "none", **more}
-        ran = subprocess.run(
-            (git, *words),
-            cwd=cwd,
-            capture_output=True,
-            timeout=_GIT_SECONDS,
-            text=True,
-            env=environ,
-        )
-        return ran.stdout
-
     try:
-        named = said("config", "-z", "--name-only", "--get-regexp", _FILTERS).split("\0")[:-1]
+        *named, _ = git_says(git, cwd, "config", "-z", "--name-only", "--get-regexp", _FILTERS)
         without = {"GIT_CONFIG_COUNT": str(len(named))}
         for at, name in enumerate(named):
             without |= {f"GIT_CONFIG_KEY_{at}": name, f"GIT_CONFIG_VALUE_{at}": ""}
-        lines = said(*_GIT, **without).splitlines()
+        told = git_says(git, cwd, *_GIT, **without)[0].encode(errors="replace").decode()
     except (OSError, subprocess.SubprocessError, ValueError):
         return ()
-    return tuple(line.strip() for line in lines if line.strip())[:MOST_FILES]
+    return tuple(line.strip() for line in told.splitlines() if line.strip())[:MOST_FILES]
 
 
 def ports_used(lines: Iterable[Line]) -> tuple[int, ...]:

@@ -68,6 +68,7 @@ def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Appr
     meant = tool.understand(given)
     preview = tool.preview(meant.arguments, context)
     exact_bytes = msgspec.json.encode(meant.arguments)
+    runs = preview.git_runs and f"Git may run what this repository sets: {preview.git_runs}."
     return Approval(
         call=call,
         tool=tool.name,
@@ -77,7 +78,7 @@ def prepare(tool: Tool, call: str, arguments: str, context: ToolContext) -> Appr
         title=preview.title,
         warnings=tuple(
             each
-            for each in (preview.caution, *_overlooked(preview.command or preview.title))
+            for each in (preview.caution, runs, *_overlooked(preview.command or preview.title))
             if each
         ),
         standing=preview.standing,

@@ -42,7 +42,10 @@ _PLAIN: Final = pattern_of("|".join(map(fnmatch.translate, _SETTINGS)))
 _MOST_KEPT: Final = 8 << 20
 """Bytes of a file that can be put back; a package manager in one file has five million."""
 _MOST_LINKS: Final = 40
-_MOST_SETTINGS: Final = 1_000
+_MOST_SETTINGS: Final = 2 << 20
+"""Bytes of git's settings that are looked through."""
+_PER_WORD: Final = 200
+"""Bytes that a file of them counts for beside its own, and a word in it that may be a path."""
 _MOST_LOOKED_AT: Final = 50_000
 _WORD: Final = pattern_of(r"[^\s'\";|&()<>!]+")
 _RUN_BY_VALUE: Final = pattern_of(r"!|[\w+.-]*::")
@@ -108,27 +111,34 @@ def obeyed_below(root: Path) -> Iterator[Path]:
 
 
 def _named_by_git(root: Path, further: Iterable[Path] = ()) -> Iterator[Path]:
-    """What the settings of git that count in a folder name: hooks, more settings, programs."""
+    """What git's settings in a folder name: hooks, more settings, programs; itself, if too much."""
     top = next((each for each in (root, *root.parents) if os.path.lexists(each / ".git")), root)
     repository = _led_to(top / ".git")
     places = {repository, _led_to(repository / "commondir")}
-    todo = [place / name for place in places for name in _GIT_SETTINGS]
-    todo += [*further, *(Path.home() / name for name in (".gitconfig", ".config/git/config"))]
+    todo = [*further, *(place / name for place in places for name in _GIT_SETTINGS)]
+    todo += [Path.home() / name for name in (".gitconfig", ".config/git/config")]
     known: set[Path] = set()
-    while todo and len(known) < _MOST_SETTINGS:
+    room = _MOST_SETTINGS
+    while todo:
         path = todo.pop()
         content = None if path in known else _bytes_of(Path(os.path.realpath(path)))
         known.add(path)
         own = path.parent.parent if path.parent.name == ".git" else top
-        for key, value in _read_settings(content or b""):
+        room -= _PER_WORD + len(content or b"")
+        for key, value in _read_settings(content or b"" if room > 0 else b""):
             includes = key.startswith("include") and key.endswith(".path")
             whole = includes or key == "core.hookspath"
-            for word in (value,) if whole else _WORD.findall(value):
+            words = [value] if whole else _WORD.findall(value)
+            room -= _PER_WORD * len(words)
+            for word in words if room > 0 else ():
                 base = path.parent if includes else own
                 place = Path(os.path.normpath(base / os.path.expanduser(word)))  # noqa: PTH111
                 todo += [place] if includes else []
                 if whole or place.is_file() or ("/" in word and not place.exists()):
                     yield from (place, Path(os.path.realpath(place)))
+        if room <= 0:
+            yield root
+            return
 
 
 def _read_settings(content: bytes) -> Iterator[tuple[str, str]]:
@@ -386,9 +396,10 @@ def _settings(path: Path, content: bytes) -> tuple[bytes, bytes]:
 
 def _is_own_place(repository: Path, key: str, value: str) -> bool:
     """Whether it says where a submodule lies, and that is in the repository which has it."""
+    if key != "core.worktree" or len(value) > os.pathconf("/", "PC_PATH_MAX"):
+        return False
     tops = (each.parent for each in repository.parents if each.name == ".git")
-    place = Path(os.path.realpath(repository / value))
-    return key == "core.worktree" and next(tops, repository) in place.parents
+    return next(tops, repository) in Path(os.path.realpath(repository / value)).parents
 
 
 def _put_back(path: Path, seen: _Seen, before: _Seen | None) -> bool:

@@ -108,6 +108,9 @@ _HOOKS: Final = ".mindstone/hooks.json"
 _COMMANDS: Final = (".mindstone/commands", ".claude/commands")
 _SKILLS: Final = (".mindstone/skills", ".claude/skills")
 _MOST_READ: Final = 1024 * 1024
+_MOST_TOGETHER: Final = 16 * _MOST_READ
+_LONGEST_HOOKS: Final = 32 * 1024
+"""Bytes of hooks that are split as a shell would, sign by sign."""
 _MOST_FILES: Final = 32
 _MOST_NAMED: Final = 1_000
 """Words of a file that may be the names of others."""
@@ -181,24 +184,27 @@ def read_told(workspace: Workspace, looking: Looking, *, limit: int = 32 * 1024)
     hashed = hashlib.sha256()
     files: list[InstructionFile] = []
     problems: list[str] = []
-    room = limit
+    room, left = limit, _MOST_TOGETHER
     todo = _candidates(workspace, looking)
     known = {name for name, _ in todo}
     for name, kind in todo:  # grows: what a file names comes after all of them
         try:
-            data = workspace.read_whole(name, _MOST_READ)
+            data = workspace.read_whole(name, max(min(_MOST_READ, left), 0))
         except errors.ToolError as error:
-            problems.append(error.what)
             if kind == "used":  # too large to be read: any change of it shows in its times
                 stamp = _seen_at(os.path.realpath(workspace.cwd / name))
                 hashed.update(f"{name}\0{stamp}".encode("utf-8", "surrogateescape"))
+            else:
+                problems.append(error.what)
             continue
+        left -= len(data)
         if kind in ("hooks", "command", "skill"):
             if (named := _named(name, data, workspace, looking, every=kind == "hooks")) is None:
                 problems.append(f"{name} names too many files to watch them all.")
                 continue
             todo += [(each, "used") for each in named if each not in known]
             known.update(named)
+            left -= 1024 * len(named)  # so many take long, too
         hashed.update(f"{name}\0{len(data)}\0".encode("utf-8", "surrogateescape") + data)
         text = for_terminal(data.decode("utf-8", "replace"))
         if kind == "instructions":
@@ -261,16 +267,20 @@ def _named(
     In prose only a word with a dot or a slash in it counts, unless `every` does: then it is JSON,
     and words are read as a shell would read them, in whichever folder it could have gone to.
     """
+    if every and len(data) > _LONGEST_HOOKS:
+        return None
+    said = _shell_words(data) if every else _WORD.findall(data.decode(errors="replace"))
+    telling = [word for word in dict.fromkeys(said) if every or "/" in word or "." in word]
+    if len(telling) > _MOST_NAMED:
+        return None
     words = dict.fromkeys(
         form
-        for word in (_shell_words(data) if every else _WORD.findall(data.decode(errors="replace")))
+        for word in telling
         for form in _forms(word, f"{workspace.cwd}/")
         if form not in ("", ".") and os.path.normpath(form)[:2] != ".."
         if every or "/" in form or "." in form
     )
     folders = [name.rpartition("/")[0]]
-    if len(words) > _MOST_NAMED:
-        return None
     if every:
         entered = [""]
         for _ in range(DEEPEST):  # into one, and from there into the next

@@ -93,10 +93,8 @@ class Workspace:
         names = {plain_name(part) for part in place.parts}
         if names & PROTECTED or not place.parts or self._is_ours(place.path):
             return "protected"
-        led = place.obeyed or any(
-            each == place.path or each in place.path.parents
-            for each in (*obeyed_below(place.root), *self.code)
-        )
+        above = {place.path, *place.path.parents}
+        led = place.obeyed or not above.isdisjoint((*obeyed_below(place.root), *self.code))
         return "sensitive" if led or steers(place.parts) else "open"
 
     def locate(self, path: str) -> Place:

@@ -88,6 +88,9 @@ def test_a_rule_for_git_allows_no_program_that_a_repository_sets(
         "[core]\nfsmonitor = ./x",
         '[filter "x"]\nclean = ./x',
         "[include]\npath = more",
+        "[core]\nalternateRefsCommand = ./x",
+        '[protocol "ext"]\nallow = always',
+        '[gpg "ssh"]\ndefaultKeyCommand = ./x',
     ):
         (tmp_path / ".git" / "more").write_text('[diff "x"]\ntextconv = ./x')
         own.write_text(f"{plain}{setting}\n")
@@ -101,6 +104,17 @@ def test_a_rule_for_git_allows_no_program_that_a_repository_sets(
         config.write("[core]\nfsmonitor = ./x\n")
     assert judged("git status -s").verdict == "allow"
     assert judged("cd sub && git status -s").verdict == "ask"
+    assert SHELL.preview({"command": "timeout 5 git -C sub status"}, context).git_runs
+    # Git looks into what is recorded as a submodule, with the settings that it finds there.
+    own.write_text(plain)
+    git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.org")
+    subprocess.run(
+        [*git, "-C", "sub", "commit", "-q", "--allow-empty", "-m", "x"], cwd=tmp_path, check=True
+    )
+    subprocess.run([*git, "add", "sub"], cwd=tmp_path, check=True, capture_output=True)
+    assert judged("git status -s").verdict == "ask"
+    asked = prepare(SHELL, "c1", '{"command": "git status -s"}', context)
+    assert asked.warnings == ("Git may run what this repository sets: core.fsmonitor.",)
 
 
 @given(

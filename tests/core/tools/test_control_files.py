@@ -366,6 +366,16 @@ def test_what_a_repository_has_git_run_is_asked_about(tmp_path: Path, name: str)
     assert [each.standing for each in asked.values()] == ["sensitive", "open"]
 
 
+def test_where_a_repository_sets_too_much_to_be_looked_through_all_is_asked_about(
+    tmp_path: Path,
+) -> None:
+    shares_its_hooks(tmp_path)
+    named = " ".join(f"x/{number}" for number in range(12_000))
+    (tmp_path / "dev/gitconfig").write_text(f"[core]\n\tpager = {named}\n")
+    written = json.dumps({"path": "dev/free.py", "content": "x"})
+    assert prepare(WRITE, "c1", written, context(tmp_path)).standing == "sensitive"
+
+
 async def test_a_pointer_to_a_repository_ends_where_git_ends_it(tmp_path: Path) -> None:
     shares_its_hooks(tmp_path)
     await python(tmp_path, "put('sub/.git', 'gitdir: ../.git\\0x'); put('sub/githooks/a')")

@@ -129,6 +129,28 @@ def test_trust_covers_what_hooks_commands_and_skills_name(tmp_path: Path) -> Non
     crowded = project_instructions(workspace, None)
     assert not crowded.of("hooks")
     assert "too many files" in crowded.problems[0]
+    (project / ".mindstone" / "hooks.json").write_text(f'{{"hooks": {{}}}} {" " * 40_000}')
+    assert not project_instructions(workspace, None).of("hooks")
+
+
+def test_a_project_brings_no_more_than_can_be_read_at_once(tmp_path: Path) -> None:
+    commands = tmp_path / ".claude/commands"
+    commands.mkdir(parents=True)
+    for number in range(20):
+        (commands / f"{number}.md").write_text("a " * 500_000)
+    workspace = Workspace((tmp_path,))
+    found = project_instructions(workspace, None)
+    assert sum(each.raw_size for each in found.files) <= 16 << 20
+    assert len(found.files) + len(found.problems) == 20
+    for number in range(1, 20):
+        (commands / f"{number}.md").unlink()
+    (commands / "0.md").write_text(" ".join(f"a/{'./' * number}b" for number in range(900)))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/b").write_text("1" * 1_000_000)
+    found = project_instructions(workspace, None)
+    assert sum(each.raw_size for each in found.files) <= 16 << 20
+    (tmp_path / "a/b").write_text("2" * 1_000_000)
+    assert project_instructions(workspace, found.digest).state == "changed"
 
 
 @pytest.mark.parametrize(
