@@ -163,7 +163,7 @@ def taken_back(done: store.ChangesTakenBack) -> EventLine:
     """What turns had done to files, and is undone or done again."""
     undone, left = done.direction == "undo", done.left
     did = "taken back" if undone else "done again"
-    kept = f"; {plural(len(left), 'path')} left as they are" if left else ""
+    kept = f"; {plural(len(left), 'path left as it is', 'paths left as they are')}" if left else ""
     return EventLine(
         sign="↶" if undone else "↷",
         text=f"Changes of {turn_names(done.turns)} {did}: {how_many(done)}{kept}",

@@ -314,7 +314,8 @@ def _told(
     if len(changes) > _MOST_SHOWN:
         lines.append(f"  … and {len(changes) - _MOST_SHOWN:,} more")
     if outlook.there:
-        lines.append(f"{plural(len(outlook.there), 'file')} were like that already.")
+        there = plural(len(outlook.there), "file was", "files were")
+        lines.append(f"{there} like that already.")
     touched = {each.path for each in changes}
     for each in outlook.conflicts[:_MOST_SHOWN]:
         path, now = each.wanted.path, each.now

@@ -15,8 +15,9 @@ from typing import Final
 
 from mindstone_tui.core import paths
 from mindstone_tui.core.entries import Line, Part, actions, provenance, standings
+from mindstone_tui.core.entries.store import FilesChanged
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.tools.programs import git_says
+from mindstone_tui.core.tools.control_files import git_says
 
 MOST_FILES: Final = 40
 _HASHED: Final = 4 << 20
@@ -86,6 +87,8 @@ class Touched(Part):
     """Another program did it."""
     undone: bool = False
     """A person took it back."""
+    unsure: bool = False
+    """A call that was cut short changed it, or somebody since."""
 
 
 def observe(
@@ -294,4 +297,9 @@ def files_touched(
                 imported=action.seq in foreign,
                 undone=undone(action.seq, action.turn, action.about) is not None,
             )
+    for line in every:
+        if isinstance(line.entry, FilesChanged) and line.entry.recovered:
+            for one in line.entry.changes:
+                found = Touched(path=one.path, changed=True, turn=line.turn, unsure=True)
+                touched.setdefault(one.path, found)
     return tuple(touched.values())

@@ -307,6 +307,7 @@ def _files(touched: Sequence[Touched], environment: Environment, most: int) -> l
         state = there.get(file.path)
         disk = "" if state is None else f"; {state.words()}"
         did = f"{'imported, ' * file.imported}{'changed' if file.changed else 'read'}"
+        did += " by a call that was cut short, or since: nobody knows" * file.unsure
         did += f", turn {file.turn}{', taken back' * file.undone}"
         rows.append(f"- {file.path} ({did}{disk})")
     hidden = len(touched) - len(rows)

@@ -6,7 +6,7 @@ search found can be taken up again where it was said.
 
 import contextlib
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Final
 
@@ -21,6 +21,7 @@ from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.context.window_view import fold_at, reader
 from mindstone_tui.core.disk import REAL
 from mindstone_tui.core.entries import Draft, Line, Unknown, conversation, derived, standings
+from mindstone_tui.core.entries.line import hash_matches
 from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.entries.window import (
     Forked,
@@ -30,7 +31,7 @@ from mindstone_tui.core.entries.window import (
     Rewound,
     WindowState,
 )
-from mindstone_tui.core.errors import MindstoneError, NoSuchEntry
+from mindstone_tui.core.errors import DamagedTranscript, MindstoneError, NoSuchEntry
 from mindstone_tui.core.memory.notes import recent_notes
 from mindstone_tui.core.memory.proposals import proposals_of
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
@@ -100,6 +101,7 @@ def fork_session(
         taken = (*lines, *_story_of(history, lines), *_work_under_way(history, lines, point.seq))
         taken += (*_files_put_back(history, lines, point.seq), *_jobs_ended(history, lines))
         every = _with_verdicts(history, sorted(taken, key=lambda line: line.seq))
+        _require_as_written(every, history.places.key)
         shown = {line.turn for line in lines}
         left = context.files.left_by(lambda n: n > last or (n not in shown and gone(n) is not None))
         model = _same_model(context, forked.channel, outside, shown, left)
@@ -111,6 +113,16 @@ def fork_session(
         REAL.sync_folder(child.folder.parent)
     if noted:
         context.window.record(Forked(child=str(child.key), at=found[-1].seq), None)
+
+
+def _require_as_written(lines: Iterable[Line], key: SessionKey) -> None:
+    """Refuse what was altered: a copy gets a hash of its own, and would pass for what was said."""
+    bad = next((line.seq for line in lines if not hash_matches(line.raw, line.hash)), None)
+    if bad is not None:
+        raise DamagedTranscript(
+            f"Line {bad} is not as it was written, and a fork would pass it on as what was said.",
+            f"`mindstone verify -s {key}` says more; a fork of a turn before it has none of it.",
+        )
 
 
 def _lines_of(history: History, turn: int, rewound: int | None) -> list[Line]:

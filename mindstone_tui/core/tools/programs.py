@@ -9,9 +9,7 @@ risky one, and a bundle when any letter in it is. That asks once too often about
 value; it never asks once too seldom.
 """
 
-import os
 import re
-import subprocess
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
@@ -19,10 +17,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from mindstone_tui.core import paths
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.text import one_line
-from mindstone_tui.core.tools.control_files import is_plain_setting
 
 Effect = Literal[
     "reads", "writes", "unknown", "network", "outside the workspace", "deletes", "force-push",
@@ -408,68 +403,3 @@ _BY_WORDS: Final[dict[str, Callable[[list[str]], Doings]]] = {
     "env": _shows_variables,
     "printenv": _shows_variables,
 }
-
-
-_RUN_BY_GIT: Final = (
-    r"^(core\.(fsmonitor|hookspath|sshcommand|editor|askpass|gitproxy|alternaterefscommand)"
-    r"|filter\..*\.(clean|smudge|process)|diff\.(external|.*\.(textconv|command))|merge\..*\.driver"
-    r"|gpg\.(.*\.)?(program|defaultkeycommand)|(trailer|hook|tar|alias|(diff|merge)tool)\..*"
-    r"|credential\.(.*\.)?helper|remote\..*\.(uploadpack|receivepack|vcs)|protocol\..*"
-    r"|interactive\.difffilter|sequence\.editor|submodule\..*\.update)$"
-)
-_SWITCHES: Final = ("", "true", "false", "yes", "no", "on", "off", "0", "1")
-"""Values that name no program: git's own watcher is switched by them."""
-_GIT_SECONDS: Final = 5.0
-_MOST_FOLDERS: Final = 64
-_UNREADABLE: Final = "settings that cannot be read"
-
-
-def git_says(git: str, folder: Path, *words: str, **environ: str) -> list[str]:
-    """What git answers, in parts; it fetches nothing, and asks no program what changed."""
-    ran = subprocess.run(
-        (git, "-C", str(folder), "-c", "core.fsmonitor=false", *words),
-        capture_output=True,
-        timeout=_GIT_SECONDS,
-        env={**os.environ, "GIT_ALLOW_PROTOCOL": "none", **environ},
-    )
-    return os.fsdecode(ran.stdout).split("\0")
-
-
-def programs_set(words: Collection[tuple[str, ...]], folder: Path) -> str:
-    """The settings by which git would run programs, where git is among commands.
-
-    Those that a person has for every repository are not among them. Git only tells its settings
-    and files here, which runs nothing, in each repository that a word or a submodule leads to.
-    """
-    git = paths.program("git", os.environ.get("PATH"), folder)
-    named = [word.rpartition("=")[2] for each in words for word in each]
-    if git is None or not any(Path(word).name == "git" for word in named):
-        return ""
-    places = {folder}
-    for word in named:
-        into = [here / word for here in places if os.path.isdir(here / word)]  # noqa: PTH112
-        places |= {Path(to(each)) for each in into for to in (os.path.realpath, os.path.normpath)}
-        if len(places) > _MOST_FOLDERS:
-            return _UNREADABLE
-    found: dict[str, None] = {}
-    todo = list(dict.fromkeys(map(_top_of, places)))
-    for top in todo:  # grows
-        if len(todo) > _MOST_FOLDERS:
-            return _UNREADABLE
-        try:
-            told = git_says(git, top, "config", "-z", "--show-scope", "--get-regexp", _RUN_BY_GIT)
-            files = git_says(git, top, "ls-files", "-z", "--stage")
-        except (OSError, subprocess.SubprocessError, ValueError):
-            return _UNREADABLE
-        for scope, setting in zip(told[::2], told[1::2], strict=False):
-            name, _, value = setting.partition("\n")
-            quiet = value.casefold() in _SWITCHES or is_plain_setting(name, value)
-            if scope in ("local", "worktree") and not quiet:
-                found[name] = None
-        inner = (top / each.partition("\t")[2] for each in files if each[:6] == "160000")
-        todo += [each for each in inner if os.path.lexists(each / ".git") and each not in todo]
-    return one_line(", ".join(found))
-
-
-def _top_of(place: Path) -> Path:
-    return next((at for at in (place, *place.parents) if os.path.lexists(at / ".git")), place)

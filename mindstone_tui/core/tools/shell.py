@@ -31,7 +31,6 @@ from mindstone_tui.core.tools.process_tree import (
     deals_with_processes,
     in_own_namespace,
 )
-from mindstone_tui.core.tools.programs import programs_set
 from mindstone_tui.core.tools.sandbox import Confined, unconfined, why_refused
 from mindstone_tui.core.tools.verdicts import judge
 
@@ -409,7 +408,7 @@ def preview(verb: str, command: str, context: base.ToolContext, caution: str = "
         command=command,
         parts=parts,
         caution=caution,
-        git_runs=programs_set([part.words for part in parts], context.workspace.cwd),
+        git_runs=control_files.programs_set([part.words for part in parts], context.workspace.cwd),
     )
 
 

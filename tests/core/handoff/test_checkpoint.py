@@ -16,6 +16,7 @@ from mindstone_tui.core.disk import Disk
 from mindstone_tui.core.entries import Draft, Line, ToolCall
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.entries.derived import CheckpointSaved, NoteTaken, TaskDone
+from mindstone_tui.core.entries.store import FileChange, FilesChanged
 from mindstone_tui.core.errors import ContinuityError, EntryNotSaved, UsageError
 from mindstone_tui.core.handoff.checkpoint import (
     Checkpoint,
@@ -440,6 +441,24 @@ def test_files_count_as_touched_when_the_tool_succeeded(home: Path) -> None:
         ("b.py", False),
         ("a.py", True),
     ]
+
+
+def test_a_file_that_a_call_may_have_changed_before_it_was_cut_short_is_touched(home: Path) -> None:
+    transcript = transcript_in(home)
+    transcript.append(
+        FilesChanged(
+            call="c1",
+            name="shell",
+            total=1,
+            changes=(FileChange(path="a.py", after="file 644 0"),),
+            recovered=True,
+            root=str(home),
+            manifest="",
+        ),
+        turn=1,
+    )
+    (found,) = files_touched(lines_of(transcript))
+    assert (found.path, found.changed, found.unsure) == ("a.py", True, True)
 
 
 def test_a_finished_task_says_what_was_done_and_keeps_its_checkpoint(home: Path) -> None:

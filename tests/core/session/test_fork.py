@@ -468,3 +468,18 @@ async def test_what_the_parent_restores_later_is_no_past_of_the_fork(
         told = (await recall.answer("On which port does the billing service listen?", ())).text
         assert "8080" in told
         assert "9090" not in told
+
+
+async def test_what_was_altered_is_not_handed_on_by_a_fork(home: Path, tmp_path: Path) -> None:
+    model = script(tmp_path, {"text": "Noted."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("The gate opens with code 7714.")
+        written = stage.places.transcript
+    whole = written.read_bytes()
+    written.write_bytes(whole.replace(b"code 7714", b"code 7741"))
+    async with on_stage(home, model=model) as stage:
+        ended, told = await stage.run("/fork child")
+        assert not ended.ok
+        assert "is not as it was written" in told
+        written.write_bytes(whole + written.read_bytes()[len(whole) :])
+    assert len(list_sessions(Places.resolve({"MINDSTONE_HOME": str(home)}))) == 1
