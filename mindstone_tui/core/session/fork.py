@@ -101,7 +101,6 @@ def fork_session(
         taken = (*lines, *_story_of(history, lines), *_work_under_way(history, lines, point.seq))
         taken += (*_files_put_back(history, lines, point.seq), *_jobs_ended(history, lines))
         every = _with_verdicts(history, sorted(taken, key=lambda line: line.seq))
-        _require_as_written(every, history.places.key)
         shown = {line.turn for line in lines}
         left = context.files.left_by(lambda n: n > last or (n not in shown and gone(n) is not None))
         model = _same_model(context, forked.channel, outside, shown, left)
@@ -219,7 +218,8 @@ def _jobs_ended(history: History, window: Sequence[Line]) -> Iterator[Line]:
 
 
 def _with_verdicts(history: History, lines: Sequence[Line]) -> list[Line]:
-    """The lines, and what was judged of two of them: that one replaces the other."""
+    """The lines, none of them altered, and what was judged of two: that one replaces the other."""
+    _require_as_written(lines, history.places.key)
     kept = {line.seq: line for line in lines if not isinstance(line.entry, Unknown)}
     for line in history.newest(("statement_superseded",), history.head.seq):
         match line.entry:
