@@ -67,6 +67,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByFile(config, log)
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a case by the beginning of its text: some are a megabyte, and a failure prints them."""
+    return f"{val[:60]}…" if isinstance(val, str) and len(val) > 100 else None
+
+
 LONG_AND_APART = frozenset(
     {
         "tests/red/test_red.py",

@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import count
 from pathlib import Path
@@ -429,17 +429,17 @@ CUT_SHORT: Final = "…"
 def session_named(places: Places, text: str, *, begun: bool = False) -> SessionKey:
     """The session that somebody names; one that ends in `…` is the only one that begins so.
 
-    So is one that is meant to be `begun` and is not, if there is any.
+    So is one that is meant to be `begun` and is not, if there is any. A bare name that the default
+    agent has no session for may be another agent's.
     """
-    key, cut = SessionKey.parse(text.removesuffix(CUT_SHORT)), text.endswith(CUT_SHORT)
+    name, cut = text.removesuffix(CUT_SHORT), text.endswith(CUT_SHORT)
+    key = SessionKey.parse(name)
     if not cut and (not begun or places.session(key).folder.exists()):
         return key
-    named = ((str(each.key), each.key) for each in places.sessions())
-    found = [
-        each
-        for name, each in named
-        if name.startswith(str(key)) and CHILD not in name[len(str(key)) :]
-    ]
+    own = [each.key for each in places.sessions()]
+    found = _that_begin(own, key)
+    if not found and name == key.main:
+        found = _that_begin(own, *(SessionKey(each.agent, name) for each in own))
     if not (found or cut):
         return key
     if len(found) != 1:
@@ -448,3 +448,15 @@ def session_named(places: Places, text: str, *, begun: bool = False) -> SessionK
             "Write the whole name; `mindstone sessions --json` lists them.",
         )
     return found[0]
+
+
+def _that_begin(own: Iterable[SessionKey], *with_one_of: SessionKey) -> list[SessionKey]:
+    """Those whose name begins with one of these; not the sub-agents of a session that does."""
+    wanted = tuple(map(str, with_one_of))
+    return [
+        each
+        for each in own
+        if any(
+            str(each).startswith(start) and CHILD not in str(each)[len(start) :] for start in wanted
+        )
+    ]

@@ -105,6 +105,23 @@ def test_the_beginning_of_a_name_is_no_session_where_one_is_begun_or_several_are
     assert run(["log", "-s", "nobody"]) == 1
 
 
+def test_a_bare_name_means_another_agent_s_session_where_the_default_one_has_none(
+    sessions: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    with contextlib.closing(transcript_in(home, "agent:sample:tidewatch")) as other:
+        say(other, "which port?", "8790")
+    assert run(["log", "-s", "tide", "-k", "user_message"]) == 0
+    assert "which port?" in capsys.readouterr().out
+    with contextlib.closing(transcript_in(home, "agent:default:tide")) as own:
+        say(own, "high or low?", "low")
+    assert run(["log", "-s", "tide", "-k", "user_message"]) == 0
+    assert "high or low?" in capsys.readouterr().out
+    with contextlib.closing(transcript_in(home, "agent:work:tidewatch")):
+        pass
+    assert run(["log", "-s", "tidewatch"]) == 2
+    assert "2 sessions have a name that begins with tidewatch" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("asked", ["--no-color", "NO_COLOR"])
 def test_nobody_gets_colour_who_does_not_want_it(sessions: pytest.MonkeyPatch, asked: str) -> None:
     if asked == "NO_COLOR":
