@@ -12,7 +12,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3 python;
 	"$$python" -c 'import sys, venv, ensurepip; sys.exit(not sys.version_info >= (3, 11))' \
 	2>/dev/null && { command -v "$$python"; exit; }; done)
 
-.PHONY: help run test bare smoke check lint types imports versions format coverage lock bench faults shared scale \
+.PHONY: help run test thorough bare smoke check lint types imports versions format coverage lock bench faults shared scale \
 	red fuzz origin soak mutants models pictures counterparts agents neighbours attached crowd typed dist docs clean
 .DEFAULT_GOAL := help
 
@@ -23,8 +23,11 @@ run: $(STAMP) ## Open MindStone
 	@$(BIN)/mindstone models offer
 	@$(BIN)/mindstone $(ARGS)
 
-test: $(STAMP) ## Run the tests
-	@$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
+test: $(STAMP) ## Run the tests, all but the thorough ones; those too where ARGS names some
+	@$(BIN)/python -m pytest -q -n $(JOBS) $(if $(ARGS),$(ARGS),-m "not thorough")
+
+thorough: $(STAMP) ## The tests that take long: whole screens, browsers, kills, long sessions
+	@$(BIN)/python -m pytest -q -n $(JOBS) -m thorough $(ARGS)
 
 bare: $(STAMP) ## The tests of sandboxes, hooks and tools where the programs they would like are missing
 	@.ci/without bwrap strace tmux rg jq chromium -- $(BIN)/python -m pytest -q -n $(JOBS) \

@@ -116,6 +116,7 @@ async def test_a_prompt_is_exactly_what_was_said(home: Path, tmp_path: Path) -> 
             assert said in [message["content"] for message in stage.requests()[-1]]
 
 
+@pytest.mark.thorough
 def test_run_takes_from_a_pipe_and_gives_into_one_every_character(
     home: Path, tmp_path: Path
 ) -> None:
@@ -133,6 +134,7 @@ def test_run_takes_from_a_pipe_and_gives_into_one_every_character(
     assert all(sign in page for sign in (FAMILY, PERSIAN))
 
 
+@pytest.mark.thorough
 def test_recall_and_search_give_into_a_pipe_what_was_said(home: Path, tmp_path: Path) -> None:
     said = f"The gate\x1b[31m opens\x07 at {PERSIAN} \u202e{FAMILY}"
     run = ["run", "--model", script(tmp_path, {"text": "Noted."}), "-"]
@@ -142,6 +144,7 @@ def test_recall_and_search_give_into_a_pipe_what_was_said(home: Path, tmp_path: 
     assert f"    {said}\n" in found
 
 
+@pytest.mark.thorough
 async def test_the_page_hands_over_every_character(home: Path, tmp_path: Path) -> None:
     texts = messages(4)
     async with residing(home, tmp_path) as served, served.client() as client:
@@ -187,6 +190,7 @@ async def test_the_app_sends_every_character_of_what_is_pasted() -> None:
     assert [did[1] for did in talk.did] == list(map(with_newlines, texts))
 
 
+@pytest.mark.thorough
 def test_an_editor_hands_over_every_character(home: Path, tmp_path: Path) -> None:
     texts = [f"{said}\n" for said in messages(7)]
     model = script(tmp_path, {"text": "Noted."}, loop=True)

@@ -84,6 +84,7 @@ def test_the_page_has_one_example_for_each_door() -> None:
     assert max(len(each[4].splitlines()) for each in EXAMPLES) <= 45
 
 
+@pytest.mark.thorough
 def test_what_is_installed_is_listed_with_its_package(place: Place) -> None:
     listed = json.loads(place.mindstone("plugins", "--json").stdout)["plugins"]
     assert {(each["name"], each["brings"], each["state"]) for each in listed} == {
@@ -128,6 +129,7 @@ def test_a_provider_of_a_plugin_answers(place: Place) -> None:
     assert said.stdout.strip() == "Hello there", said.stderr
 
 
+@pytest.mark.thorough
 def test_a_plugin_that_cannot_be_loaded_is_named_and_nothing_else_suffers(place: Place) -> None:
     (place.site / "bad.py").write_text("raise RuntimeError('not today')\n")
     info = place.site / "bad-2.0.dist-info"

@@ -158,6 +158,7 @@ def test_closed_streams_are_no_reason_for_a_traceback(
     assert places_in(home).transcript.read_bytes() == before
 
 
+@pytest.mark.thorough
 def test_an_output_that_takes_nothing_is_said_in_one_sentence(home: Path) -> None:
     say(transcript_in(home), "question", "answer")
     with Path("/dev/full").open("w") as full:
@@ -216,6 +217,7 @@ def test_an_agent_for_editors_without_a_pipe_says_so_at_once(home: Path, tmp_pat
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_an_interrupt_ends_the_server_for_other_agents(home: Path) -> None:
     del home
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {}}

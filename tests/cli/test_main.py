@@ -270,6 +270,7 @@ def test_help_loads_neither_the_app_nor_a_provider() -> None:
     assert not loaded_by("--help") & unwanted
 
 
+@pytest.mark.thorough
 def test_a_headless_turn_loads_no_embedder_while_everything_stands_in_its_window() -> None:
     unwanted = {"textual", "litellm", "onnxruntime", "tokenizers", "tiktoken"}
     for message in ("The kettle is copper.", "Which metal is the kettle?"):

@@ -148,6 +148,7 @@ def work(base: Path) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("umask", "places"),
     [

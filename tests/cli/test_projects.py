@@ -163,6 +163,7 @@ async def test_a_fork_that_was_opened_is_the_projects_last_before_anything_is_sa
     assert Home(folder=repository).key("").main == "side"
 
 
+@pytest.mark.thorough
 def test_the_app_offers_the_list_where_a_project_has_several_sessions(repository: Path) -> None:
     for name, text in (("one", "first"), ("one", "said in one"), ("two", "said in two")):
         assert run(["run", "-q", "-s", name, "--model", "local/guide", text]) == 0

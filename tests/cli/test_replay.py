@@ -107,6 +107,7 @@ def test_settings_that_contradict_each_other_are_refused(
     assert "ceiling" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_compare_prints_a_table_a_chart_and_json(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,7 @@ def settings_file(home: Path) -> Path:
     return home / "config.toml"
 
 
+@pytest.mark.thorough
 def test_a_server_is_added_tried_counted_listed_without_its_secrets_and_removed(
     home: Path,
 ) -> None:

@@ -158,6 +158,7 @@ async def test_a_refusal_whose_program_died_before_its_result_is_not_written_aga
     assert (once(late), is_there(build)) == (DECLINED, True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shown", [False, True])
 async def test_a_yes_from_elsewhere_begins_what_a_killed_surface_had_asked_for_in_its_folder(
     shown: bool, home: Path, tmp_path: Path, build: Path
@@ -403,6 +404,7 @@ async def test_a_question_of_a_killed_command_is_told_and_settled_by_the_next_su
     assert not given.allowed
 
 
+@pytest.mark.thorough
 async def test_trust_in_a_folder_waits_once_until_somebody_decides(
     home: Path, tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ def test_a_tools_line_whose_whole_output_is_gone_is_named(home: Path) -> None:
     assert (problem.kind, problem.line) == ("blob", line.seq)
 
 
+@pytest.mark.thorough
 def test_what_nobody_holds_any_more_keeps_no_file_open(home: Path) -> None:
     transcript = transcript_in(home)
     say(transcript, "question", "answer")

@@ -212,6 +212,7 @@ def test_files_are_0600_and_folders_0700_whatever_the_umask(home: Path, umask: i
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
 
+@pytest.mark.thorough
 @needs_bubblewrap
 def test_what_is_there_can_be_read_on_a_disk_that_cannot_be_written(home: Path) -> None:
     transcript = transcript_in(home)

@@ -63,6 +63,7 @@ def memory() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("longest_write", [LONGEST_WRITE, 2 << 10], ids=["one write", "several"])
 def test_every_state_a_power_cut_can_leave_keeps_what_was_acknowledged(
     memory: Path, tell: Tell, longest_write: int

@@ -86,6 +86,7 @@ def _cases() -> Iterator[tuple[str, int, bool, int]]:
                 yield "write", code, lasting, short
 
 
+@pytest.mark.thorough
 def test_whatever_is_refused_is_reported_and_on_disk_once_the_disk_is_mended(
     tmp_path: Path, tell: Tell
 ) -> None:

@@ -30,6 +30,7 @@ def _tails(last: bytes, chance: random.Random) -> Iterator[tuple[str, bytes]]:
         yield f"the line again from {at}", front + last[: len(last) // 2]
 
 
+@pytest.mark.thorough
 def test_a_tail_torn_at_any_byte_costs_at_most_the_line_being_written(
     home: Path, tell: Tell
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_file_that_is_no_transcript_is_refused_and_left_alone(home: Path) -> N
         assert places.transcript.read_bytes() == content
 
 
+@pytest.mark.thorough
 def test_gigabytes_of_nuls_cost_neither_memory_nor_the_session(home: Path) -> None:
     transcript = transcript_in(home)
     say(transcript, "question", "answer")

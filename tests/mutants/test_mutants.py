@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from tests.mutants.__main__ import (
     NEAREST,
     drawn,
@@ -56,6 +58,7 @@ def test_a_planted_module_differs_from_its_source_and_is_still_python() -> None:
         compile(planted, "planted", "exec")
 
 
+@pytest.mark.thorough
 def test_every_module_has_tests_near_it_and_enough_that_can_go_wrong() -> None:
     for module, tests in NEAREST.items():
         assert len(drawn(module, 60, seed=1)) == 60, module
@@ -79,6 +82,7 @@ def test_every_fault_that_is_named_as_none_can_still_be_planted_and_has_its_reas
         assert all(named.values())
 
 
+@pytest.mark.thorough
 def test_a_fault_that_lost_entries_without_a_word_is_noticed_now() -> None:
     """After each write of several all that waits was forgotten, not only what was written."""
     module, tests = "core.transcript.writer", ["tests/core/transcript/test_writer_entries.py"]
@@ -87,6 +91,7 @@ def test_a_fault_that_lost_entries_without_a_word_is_noticed_now() -> None:
     assert plant(module, fault, tests, seconds=120).noticed
 
 
+@pytest.mark.thorough
 def test_a_module_that_reads_a_file_beside_it_reads_it_with_a_fault_planted_too() -> None:
     tests = ["tests/core/recall/test_speak.py::test_any_text_has_an_intent"]
     assert time_without_a_fault("core.recall.speak", tests) > 0

@@ -11,6 +11,7 @@ from tests.red.__main__ import ROOMS, room_named
 from tests.red.fuzz import failure, found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ROOMS)
 def test_a_small_part_of_each_room_holds(name: str, tmp_path: Path) -> None:
     cases = list(room_named(name)(Tried(base=tmp_path, small=True)))

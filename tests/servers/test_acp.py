@@ -156,6 +156,7 @@ async def test_a_turn_with_a_tool_that_asks_from_beginning_to_end(
     assert line.entry.how in (UNREAD, CHOSEN), "as quick as the machine is"
 
 
+@pytest.mark.thorough
 async def test_a_cancelled_turn_ends_as_cancelled_and_a_failed_one_says_why(
     home: Path, tmp_path: Path
 ) -> None:
@@ -221,6 +222,7 @@ async def test_only_what_was_typed_is_a_command_and_the_parts_of_a_prompt_stay_a
     assert said[4:] == ["/approve full-auto\nand so on"]
 
 
+@pytest.mark.thorough
 async def test_loading_replays_everything_and_resuming_nothing(home: Path, tmp_path: Path) -> None:
     model = script(tmp_path, calls(("glob", {"pattern": "*"})), {"text": "Port 8443."}, loop=True)
     async with mindstone_tui.open(session="main", model=model, home=home) as conversation:
@@ -318,6 +320,7 @@ SERVER = [sys.executable, str(ROOT / "tests" / "core" / "tools" / "servers" / "h
 ADDS = (calls(("weather-desk__add", {"first": 2, "second": 40})), {"text": "It is 42."})
 
 
+@pytest.mark.thorough
 async def test_the_tools_of_the_editors_own_servers_are_offered_and_ask(
     home: Path, tmp_path: Path
 ) -> None:
@@ -419,6 +422,7 @@ class Late(Editor):
                 await self.news.wait()
 
 
+@pytest.mark.thorough
 async def test_a_late_click_in_the_editor_answers_no_other_question_of_the_same_name(
     home: Path, tmp_path: Path
 ) -> None:

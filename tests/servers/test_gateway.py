@@ -349,6 +349,7 @@ async def test_a_failing_model_is_told_with_a_status_and_recorded(
         check_history(served.places())
 
 
+@pytest.mark.thorough
 async def test_clients_and_the_app_share_one_session_one_turn_at_a_time(
     home: Path, tmp_path: Path
 ) -> None:

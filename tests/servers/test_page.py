@@ -61,6 +61,7 @@ def open_page(browser: Browser, served: Residence) -> None:
     browser.until("document.querySelector('#panel .big') !== null")
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
 async def test_who_listens_on_the_port_of_a_server_that_ended_is_told_no_token(
     home: Path, tmp_path: Path
@@ -194,6 +195,7 @@ async def test_a_conversation_in_the_browser_beside_the_app(
     assert await asyncio.to_thread((tmp_path / "note.txt").exists)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
 async def test_each_call_has_a_place_of_its_own_where_a_model_names_all_of_them_alike(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -258,6 +260,7 @@ async def test_what_is_said_before_the_page_listens_is_drawn_as_well(
         await asyncio.to_thread(drive, served)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
 async def test_the_page_explains_a_command_once_and_declines_it_with_a_reason(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -564,6 +567,7 @@ async def asked_on_the_page(served: Residence) -> AsyncIterator[None]:
 REMOVES = calls(("shell", {"command": "rm -rf build"}), text="I will clean up.")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["a command", "a flag", "no waiting"])
 async def test_a_question_on_a_closed_page_is_named_to_who_waits_and_can_be_declined(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
@@ -606,6 +610,7 @@ async def test_a_question_on_a_closed_page_is_named_to_who_waits_and_can_be_decl
         check_history(served.places())
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
 async def test_the_page_counts_what_the_app_decides_once_and_keeps_no_question_that_is_over(
     home: Path, tmp_path: Path
@@ -725,6 +730,7 @@ async def test_what_is_written_between_history_and_the_stream_is_told_once(
             await app.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
 async def test_the_page_keeps_what_was_decided_and_written_and_gives_queued_words_back(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

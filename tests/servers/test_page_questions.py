@@ -75,6 +75,7 @@ async def beside_the_app(
         return [line.entry for line in found if isinstance(line, Line)]
 
 
+@pytest.mark.thorough
 async def test_stop_and_send_keep_their_places_and_a_second_click_stops_nothing(
     home: Path, tmp_path: Path
 ) -> None:
@@ -127,6 +128,7 @@ async def test_an_escape_that_leaves_a_reason_and_is_held_down_stops_no_turn(
     await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
 
 
+@pytest.mark.thorough
 async def test_a_reason_on_the_page_is_told_or_goes_on_in_the_message(
     home: Path, tmp_path: Path
 ) -> None:
@@ -160,6 +162,7 @@ async def test_a_reason_on_the_page_is_told_or_goes_on_in_the_message(
     await beside_the_app(home, tmp_path, drive, *replies)
 
 
+@pytest.mark.thorough
 async def test_what_is_half_written_stays_with_its_session_and_its_question(
     home: Path, tmp_path: Path
 ) -> None:
@@ -184,6 +187,7 @@ async def test_what_is_half_written_stays_with_its_session_and_its_question(
     await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
 
 
+@pytest.mark.thorough
 async def test_the_head_of_a_long_question_is_in_view_first_and_says_how_long_it_is(
     home: Path, tmp_path: Path
 ) -> None:
@@ -209,6 +213,7 @@ async def test_the_head_of_a_long_question_is_in_view_first_and_says_how_long_it
     await beside_the_app(home, tmp_path, drive, wish, {"text": "Well."}, wish, {"text": "Well."})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("moved_by", ["a queued message", "the composer"])
 async def test_buttons_that_moved_are_not_taken_until_one_can_aim_at_them_again(
     home: Path, tmp_path: Path, moved_by: str
@@ -246,6 +251,7 @@ async def test_buttons_that_moved_are_not_taken_until_one_can_aim_at_them_again(
     await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
 
 
+@pytest.mark.thorough
 async def test_the_click_or_key_that_leads_to_the_page_decides_nothing_on_it(
     home: Path, tmp_path: Path
 ) -> None:
@@ -319,6 +325,7 @@ def crowded(browser: Browser, app: Driven) -> None:
     browser.until("held === 5")
 
 
+@pytest.mark.thorough
 async def test_an_answer_from_one_of_six_windows_takes_the_connection_it_needs(
     home: Path, tmp_path: Path
 ) -> None:
@@ -334,6 +341,7 @@ async def test_an_answer_from_one_of_six_windows_takes_the_connection_it_needs(
     assert answers_in(found) == [(True, "key", "")]
 
 
+@pytest.mark.thorough
 async def test_an_answer_that_does_not_arrive_is_given_up_and_told(
     home: Path, tmp_path: Path
 ) -> None:
@@ -355,6 +363,7 @@ async def test_an_answer_that_does_not_arrive_is_given_up_and_told(
     assert answers_in(found) == [(False, "key", "")]
 
 
+@pytest.mark.thorough
 async def test_a_second_choice_takes_the_place_of_one_that_has_not_arrived(
     home: Path, tmp_path: Path
 ) -> None:
@@ -390,6 +399,7 @@ async def test_a_message_that_does_not_arrive_stands_in_its_box_again_and_is_not
     await beside_the_app(home, tmp_path, drive, {"text": "Well."})
 
 
+@pytest.mark.thorough
 async def test_a_hidden_window_gives_its_connection_to_one_that_waits_and_listens_again_when_shown(
     home: Path, tmp_path: Path
 ) -> None:
@@ -417,6 +427,7 @@ async def test_a_hidden_window_gives_its_connection_to_one_that_waits_and_listen
     await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
 
 
+@pytest.mark.thorough
 async def test_a_page_that_is_loaded_again_has_what_was_half_written_in_the_same_session(
     home: Path, tmp_path: Path
 ) -> None:
@@ -455,6 +466,7 @@ ANOTHER_TAB = """window.addEventListener('pagehide', () => {
 """What a tab keeps for itself is not there in the next one."""
 
 
+@pytest.mark.thorough
 async def test_what_stood_half_written_in_a_tab_that_was_closed_goes_on_in_one_other(
     home: Path, tmp_path: Path
 ) -> None:
@@ -471,6 +483,7 @@ async def test_what_stood_half_written_in_a_tab_that_was_closed_goes_on_in_one_o
     await beside_the_app(home, tmp_path, drive, {"text": "Well."})
 
 
+@pytest.mark.thorough
 async def test_a_click_on_a_button_that_does_not_work_yet_leaves_the_cursor_where_it_is(
     home: Path, tmp_path: Path
 ) -> None:
@@ -515,6 +528,7 @@ async def test_words_that_go_on_behind_a_tab_are_written_and_press_nothing(
     await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
 
 
+@pytest.mark.thorough
 async def test_a_click_that_was_drawn_along_an_answer_marks_it_and_gives_none(
     home: Path, tmp_path: Path
 ) -> None:
@@ -533,6 +547,7 @@ async def test_a_click_that_was_drawn_along_an_answer_marks_it_and_gives_none(
     await beside_the_app(home, tmp_path, drive, removes("build"), {"text": "Well."})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("by", ["the app", "its own Enter"])
 async def test_an_enter_for_a_question_that_is_over_sends_nothing(
     home: Path, tmp_path: Path, by: str

@@ -297,6 +297,7 @@ def test_it_starts_in_the_background_answers_dies_and_starts_again(
     assert mindstone("serve", "--stop").stdout == "No server is running for this home.\n"
 
 
+@pytest.mark.thorough
 def test_whose_home_or_program_is_gone_ends_by_itself(tmp_path: Path) -> None:
     residents = {}
     try:
@@ -495,6 +496,7 @@ async def test_a_body_of_crumbs_is_not_taken_apart(piece: bytes, refused: bool) 
     protocol.connection_lost(None)
 
 
+@pytest.mark.thorough
 async def test_a_body_of_very_many_values_is_refused_in_a_sentence(
     home: Path, tmp_path: Path
 ) -> None:

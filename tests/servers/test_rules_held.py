@@ -14,6 +14,8 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 from mindstone_tui.core import events
 from mindstone_tui.core.entries.conversation import Answer, ToolReturned
 from mindstone_tui.core.entries.derived import RuleFired, SummaryDerived
@@ -133,6 +135,7 @@ def check_that_all_held(project: Path, turns: Plan, refused: list[bool]) -> None
     assert (project / "ran.txt").read_text().split() == ["ran"] * len(turns)
 
 
+@pytest.mark.thorough
 async def test_ten_rules_hold_in_our_own_turns_over_three_compactions(
     home: Path, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from textual.events import Key
 
 from mindstone_tui.core import events as ev
@@ -131,6 +132,7 @@ async def test_files_that_a_turn_changed_can_be_taken_back_until_they_were(home:
         assert "taken back since" in told(app)
 
 
+@pytest.mark.thorough
 async def test_scrolling_up_brings_older_ones_and_keeps_the_number_of_widgets_small(
     home: Path,
 ) -> None:
@@ -150,6 +152,7 @@ async def test_scrolling_up_brings_older_ones_and_keeps_the_number_of_widgets_sm
         assert turns(app) == list(range(turns(app)[0], 61))
 
 
+@pytest.mark.thorough
 async def test_scrolling_down_again_passes_every_exchange(home: Path) -> None:
     app, talk = opened(home, 56)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -169,6 +172,7 @@ async def test_scrolling_down_again_passes_every_exchange(home: Path) -> None:
         assert turns(app) == list(range(turns(app)[0], 57))
 
 
+@pytest.mark.thorough
 async def test_what_one_reads_does_not_move_when_older_exchanges_arrive(home: Path) -> None:
     app, talk = opened(home, 100)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -197,6 +201,7 @@ def _at_top(app: MindstoneApp) -> int:
     return -1
 
 
+@pytest.mark.thorough
 async def test_an_answer_that_arrives_while_one_reads_above_is_there_at_the_end(home: Path) -> None:
     app, talk = opened(home, 100)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -340,6 +345,7 @@ async def test_a_turn_that_was_killed_says_that_it_did_not_finish(home: Path) ->
         assert [line for line in told if "had not ended" in line] == told[-1:]
 
 
+@pytest.mark.thorough
 async def test_a_page_key_held_down_goes_through_history_page_by_page(home: Path) -> None:
     app, talk = opened(home, 120)
     async with app.run_test(size=(100, 30)) as pilot:

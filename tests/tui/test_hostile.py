@@ -103,6 +103,7 @@ def tame(tmp_path_factory: pytest.TempPathFactory) -> Toured:
     return run(0, home, 50, 120), places(home)
 
 
+@pytest.mark.thorough
 def test_no_foreign_control_byte_reaches_the_terminal(hostile: Toured) -> None:
     assert controls(hostile[0]) - {"\n", "\t"} == OWN
     assert "\x1b[2J" in text_of(COUNT)

@@ -458,6 +458,7 @@ async def test_what_is_typed_while_a_list_comes_up_by_itself_lands_in_the_prompt
         assert talk.did == []
 
 
+@pytest.mark.thorough
 async def test_the_transcript_finds_any_line_and_reads_only_what_it_shows(home: Path) -> None:
     fill(home, 300)
     given, _ = on_shelf(home)

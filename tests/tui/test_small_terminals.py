@@ -124,6 +124,7 @@ async def test_a_long_queued_message_keeps_the_way_to_take_it_back_in_view() -> 
         await until(pilot, lambda: any("… " in row and "↑ to edit" in row for row in shown(app)))
 
 
+@pytest.mark.thorough
 async def test_a_terminal_may_be_absurdly_small_and_grow_again() -> None:
     app, talk = staged(asked(1, "go"), *streamed(1, "well " * 30), reported())
     async with app.run_test(size=(1, 1)) as pilot:

@@ -234,6 +234,7 @@ async def test_sixteen_colours_are_the_terminals_own_on_its_own_ground(theme: st
         assert grounds == {"default"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("theme", ["basalt", "chalk"])
 @pytest.mark.parametrize("palette", ["none", "sixteen"])
 async def test_what_is_chosen_is_reversed_where_grounds_cannot_differ(

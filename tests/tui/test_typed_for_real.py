@@ -130,6 +130,7 @@ class Typist:
             pause.wait(GRACE)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", range(len(PARTS)))
 def test_typing_while_approvals_open_decides_nothing_and_loses_no_character(
     part: int, home: Path, tmp_path: Path, terminals: list[Tmux]

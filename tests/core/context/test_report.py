@@ -373,6 +373,7 @@ def test_a_share_and_a_check_before_adding(home: Path) -> None:
     assert not build_report.check_before_add(stage.window, "memory_injection", 6_000).allowed
 
 
+@pytest.mark.thorough
 def test_four_hundred_turns_at_32k_prune_as_often_as_ceiling_and_floor_predict(
     home: Path,
 ) -> None:

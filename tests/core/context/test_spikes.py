@@ -83,6 +83,7 @@ def test_no_words_leave_while_much_that_tools_said_may_be_shortened(
     stage.close()
 
 
+@pytest.mark.thorough
 def test_a_window_that_fills_evenly_changes_before_one_request_in_twelve_at_most() -> None:
     stage = Stage(None, window=24_000)
     usable = stage.window.now().room.usable

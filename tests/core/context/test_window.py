@@ -270,6 +270,7 @@ def test_a_running_turn_that_does_not_fit_loses_its_oldest_results_first(home: P
     assert not any("context_prune_blocked" in kinds(plan) for plan in shortened)
 
 
+@pytest.mark.thorough
 def test_a_trim_frees_so_much_that_the_next_is_far_away(home: Path) -> None:
     stage = Stage(home, window=32_768)
     usable = build_report.report(stage.window).usable
@@ -637,6 +638,7 @@ async def test_indexing_runs_beside_the_loop(home: Path) -> None:
     assert prepared.tokens <= build_report.report(window).marks.ceiling
 
 
+@pytest.mark.thorough
 def test_making_room_a_second_time_changes_nothing(home: Path) -> None:
     stage = Stage(home, window=8_000, settings=with_context(policy="hybrid"))
     for number in range(80):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -177,6 +178,7 @@ def test_the_laws_hold_in_every_session(acts: list[Act], chosen: Settings, windo
         stage.close()
 
 
+@pytest.mark.thorough
 @generated
 @given(
     sizes=st.lists(st.integers(20, 400), min_size=20, max_size=60),

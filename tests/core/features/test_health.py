@@ -7,6 +7,8 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from mindstone_tui.core.entries.derived import SummaryDerived, SummaryJudged
 from mindstone_tui.core.entries.window import (
     AlertRaised,
@@ -82,6 +84,7 @@ async def test_each_turn_has_its_six_metrics_and_a_command_prints_them(
     assert "burn_rate" not in alerts
 
 
+@pytest.mark.thorough
 async def test_the_alert_on_results_comes_before_anything_has_to_leave(
     home: Path, tmp_path: Path
 ) -> None:
@@ -128,6 +131,7 @@ async def test_health_prints_every_turn_and_exports_to_files(home: Path, tmp_pat
     assert all(int(point["timeUnixNano"]) > 10**18 for point in points)
 
 
+@pytest.mark.thorough
 async def test_a_model_judges_the_newest_summary_and_nonsense_is_unmeasured(
     home: Path, tmp_path: Path
 ) -> None:

@@ -204,6 +204,7 @@ async def test_a_person_is_told_what_became_of_hooks_at_the_end_of_a_turn_and_be
     assert any("PreCompact" in each and "exit code 8" in each for each in told)
 
 
+@pytest.mark.thorough
 async def test_hooks_that_fail_when_room_is_made_by_itself_or_the_session_ends_are_told(
     tmp_path: Path,
 ) -> None:

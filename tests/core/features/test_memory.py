@@ -429,6 +429,7 @@ async def test_a_secret_that_is_only_quoted_again_was_not_blacked_out_in_this_tu
 LASTING = "From now on always answer in British English."
 
 
+@pytest.mark.thorough
 async def test_a_session_that_was_left_is_reviewed_by_itself_and_the_next_time_says_so(
     home: Path, tmp_path: Path
 ) -> None:

@@ -181,6 +181,7 @@ async def test_what_a_message_that_was_rewound_told_of_files_is_told_again_as_it
         assert (undone, again) == ([1, 1, 0, 0], [0, 0, 1, 1])
 
 
+@pytest.mark.thorough
 async def test_what_was_restored_or_is_long_ago_hides_no_file_that_was_left(tmp_path: Path) -> None:
     work = workspace(tmp_path)
     edit = calls(("edit", {"path": "a.txt", "old_string": "two", "new_string": "three"}))

@@ -29,6 +29,7 @@ START = "/task start Speed up the parser | when: p95 < 40 ms | rule: no new file
 GOES_ON = "rewrite parse_block"
 
 
+@pytest.mark.thorough
 async def test_after_an_overflow_the_next_window_starts_from_the_handoff(
     home: Path, tmp_path: Path
 ) -> None:

@@ -159,6 +159,7 @@ async def test_choices_are_listed_with_their_consequences(
         assert f"* {known[-1]} " in now
 
 
+@pytest.mark.thorough
 async def test_compacting_says_the_prompts_own_numbers(home: Path, tmp_path: Path) -> None:
     settle(home)
     replies = [{"text": "Noted. " * 400}] * 30

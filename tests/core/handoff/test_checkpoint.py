@@ -692,6 +692,7 @@ class CountingHistory(History):
         return super().whole(line)
 
 
+@pytest.mark.thorough
 def test_the_state_of_an_endless_task_is_made_from_its_beginning_and_its_newest_lines(
     tmp_path: Path,
 ) -> None:

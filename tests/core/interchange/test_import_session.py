@@ -565,6 +565,7 @@ def test_a_wrong_name_or_file_is_said_plainly(home: Path, tmp_path: Path) -> Non
         take_over(home, tmp_path)
 
 
+@pytest.mark.thorough
 def test_memory_stays_flat_however_long_the_file_is(tmp_path: Path) -> None:
     count = 1_000_000 if os.environ.get("MINDSTONE_FAULTS") == "1" else 10_000
     path = tmp_path / "long.jsonl"

@@ -87,6 +87,7 @@ async def answer_to_a_hook(home: Path, folder: Path) -> object:
     return answer
 
 
+@pytest.mark.thorough
 def test_a_launcher_that_somebody_changed_is_refused_and_told(home: Path, tmp_path: Path) -> None:
     assert mindstone_here("attach", "claude-code", "--yes").returncode == 0
     launcher = home / "state" / LAUNCHER

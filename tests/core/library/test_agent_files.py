@@ -119,6 +119,7 @@ async def test_a_summary_in_the_head_is_not_recalled_besides(home: Path, tmp_pat
     assert brought <= {"user_message", "assistant_message"}
 
 
+@pytest.mark.thorough
 async def test_a_handoff_is_found_by_those_who_ask_and_never_brought_back(
     home: Path, tmp_path: Path
 ) -> None:
@@ -172,6 +173,7 @@ async def test_a_memory_that_a_person_adds_points_to_their_own_words(
     assert f"approve! m{proposal.seq}" in refusal
 
 
+@pytest.mark.thorough
 async def test_with_recall_on_pruning_begins_at_the_ceiling_and_not_before(
     home: Path, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ COMMITS = int(os.environ.get("MINDSTONE_ORIGIN", "16"))
 """How many generated commits are judged; `make origin` asks for 500."""
 
 
+@pytest.mark.thorough
 @GIT
 async def test_no_line_is_blamed_on_a_turn_that_did_not_make_it(tmp_path: Path) -> None:
     score, seed = Score(), 0

@@ -296,6 +296,7 @@ def _grown(path: Path, turns: int) -> None:
     path.write_text("".join(json.dumps(each) + "\n" for each in lines), "utf-8")
 
 
+@pytest.mark.thorough
 def test_a_window_that_leaves_nothing_out_encloses_what_was_paid_and_a_small_one_sends_less(
     tmp_path: Path, home: Path
 ) -> None:

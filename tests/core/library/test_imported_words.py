@@ -126,6 +126,7 @@ def unmarked(text: str) -> list[str]:
     ]
 
 
+@pytest.mark.thorough
 def test_every_line_of_a_file_is_known_to_be_imported(poisoned: list[Poisoned]) -> None:
     for each in poisoned:
         talk = [line for line in each.lines if isinstance(line.entry, UserMessage)]
@@ -185,6 +186,7 @@ def test_a_hook_in_the_folder_that_a_file_names_gets_none_of_its_words(
         recall.close()
 
 
+@pytest.mark.thorough
 def test_where_a_person_says_whose_it_is_a_hook_gets_a_quotation(
     poisoned: list[Poisoned], tmp_path: Path
 ) -> None:
@@ -201,6 +203,7 @@ def test_where_a_person_says_whose_it_is_a_hook_gets_a_quotation(
     assert given >= 8, "hardly anything was quoted, so nothing is proven"
 
 
+@pytest.mark.thorough
 def test_every_surface_that_finds_the_words_says_whose_they_are(poisoned: list[Poisoned]) -> None:
     for each in poisoned:
         with StoredRecall(each.home, each.session.key, Settings()) as stored:

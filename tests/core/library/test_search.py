@@ -185,6 +185,7 @@ async def test_a_statement_is_shown_where_it_was_made_and_not_in_the_forks_that_
     assert sorted(found) == sorted([("agent:default:main", 1), (str(child), 2)]), "and beside it"
 
 
+@pytest.mark.thorough
 def test_several_programs_may_fill_the_library_at_once_and_nothing_is_in_it_twice(
     home: Path,
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_process_that_is_killed_ends_the_import_with_a_sentence(tmp_path: Path
         others.close()
 
 
+@pytest.mark.thorough
 def test_ctrl_c_leaves_whole_sessions_that_the_next_import_completes(
     home: Path, tmp_path: Path
 ) -> None:

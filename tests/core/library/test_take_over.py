@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries.derived import NoteTaken
 from mindstone_tui.core.entries.window import ContextWindowPruned
@@ -69,6 +71,7 @@ def _is_as_read_anew(own: SessionPlaces, elsewhere: Path) -> None:
     assert kept == profile_of(own)
 
 
+@pytest.mark.thorough
 def test_what_is_taken_in_as_it_is_written_is_what_the_file_says(
     home: Path, tmp_path: Path
 ) -> None:

@@ -230,6 +230,7 @@ anything = st.recursive(
 events = st.dictionaries(st.sampled_from(NAMES), anything, max_size=6)
 
 
+@pytest.mark.thorough
 @settings(max_examples=sized(70, 10_000))
 @given(st.lists(events, max_size=5))
 def test_no_event_can_break_an_interpreter(said: list[dict[str, Any]]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import apsw
+import pytest
 
 from mindstone_tui.core.entries import Line, ToolCall
 from mindstone_tui.core.entries.conversation import (
@@ -91,6 +92,7 @@ def test_receipts_of_an_exchange_match_what_catching_up_stored(tmp_path: Path, h
     assert receipt.passages == len(passages) == 3
 
 
+@pytest.mark.thorough
 def test_an_early_correction_comes_back_after_five_hundred_turns_before_what_it_corrects(
     tmp_path: Path, home: Path
 ) -> None:

@@ -34,6 +34,7 @@ def model() -> MultilingualModel:
     return found
 
 
+@pytest.mark.thorough
 @installed
 def test_the_same_thing_in_two_languages_is_near_and_other_things_are_not(
     model: MultilingualModel,

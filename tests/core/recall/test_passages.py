@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,6 +98,7 @@ def test_a_long_output_keeps_its_ends_and_the_telling_words_of_its_middle() -> N
     assert sum(passage.meaning for passage in passages) == TOOL_VECTORS
 
 
+@pytest.mark.thorough
 def test_telling_words_are_bounded() -> None:
     text = " ".join(f"someName{n}Here src/deep/path{n}.py" for n in range(500))
     assert len(telling_words(text)) <= TOLD * LONGEST_PIECE

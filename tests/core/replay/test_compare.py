@@ -72,6 +72,7 @@ def sample() -> Comparison:
     return asyncio.run(compared(MODES if FULL else MODES[:1]))
 
 
+@pytest.mark.thorough
 def test_the_table_in_the_readme_is_what_the_command_prints(sample: Comparison) -> None:
     found = TABLE.search(PAGE.read_text(encoding="utf-8"))
     assert found is not None

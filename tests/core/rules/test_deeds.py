@@ -80,6 +80,7 @@ def test_tests_count_as_passed_only_where_their_end_is_known(
     assert verdict(ran, ("echo x >> a.py", "[exit code 0]")) == "deny", "changed since"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("word", ["word ", "sudo ", "find . -exec "])
 def test_a_command_of_thousands_of_words_takes_little_memory(tmp_path: Path, word: str) -> None:
     tracemalloc.start()

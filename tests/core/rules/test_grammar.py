@@ -280,6 +280,7 @@ def test_of_rules_that_people_wrote_none_is_checked_that_a_reader_says_cannot_be
     assert sum(one in checked for one in known) >= 0.6 * len(known)
 
 
+@pytest.mark.thorough
 def test_of_600_sentences_in_rule_files_of_others_none_is_checked_that_cannot_be() -> None:
     said = [json.loads(line) for line in lines("rules_of_agents.jsonl")]
     checked = [one for one in said if compile_rule(one["words"]) is not None]
@@ -292,6 +293,7 @@ def test_what_is_to_be_used_instead_is_not_forbidden(tmp_path: Path) -> None:
     assert says("No npm, use pnpm", "shell", "pnpm install", tmp_path) == "allow"
 
 
+@pytest.mark.thorough
 def test_of_320_rules_in_the_words_of_strangers_no_check_speaks_against_what_they_allow(
     tmp_path: Path,
 ) -> None:

@@ -53,6 +53,7 @@ def history(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> str:
     return str(request.param)
 
 
+@pytest.mark.thorough
 async def test_questions_in_other_peoples_words_are_answered(history: str, home: Path) -> None:
     held = {f"{history}-{number}" for number in HELD[history]}
     asked = [one for one in questions(ASKED / "open.jsonl") if one["id"] in held]
@@ -164,6 +165,7 @@ async def test_an_answer_is_never_its_own_source(home: Path) -> None:
     assert answers(stage)[-1].startswith("I found nothing")
 
 
+@pytest.mark.thorough
 async def test_the_questions_that_strangers_asked_first_are_answered_or_not_at_all(
     home: Path,
 ) -> None:

@@ -56,6 +56,7 @@ async def test_the_window_of_a_long_coding_session_stays_still(folder: Path) -> 
             ], planted.question
 
 
+@pytest.mark.thorough
 async def test_every_fact_that_was_stated_before_spikes_is_there_when_it_is_asked_for(
     tmp_path: Path,
 ) -> None:
@@ -72,6 +73,7 @@ async def test_every_fact_that_was_stated_before_spikes_is_there_when_it_is_aske
     assert len(story.planted) == sized(3, 14)
 
 
+@pytest.mark.thorough
 async def test_an_ordinary_chat_with_tools_and_recall_says_nothing_twice(tmp_path: Path) -> None:
     places = await play(tmp_path, Chat(24), window=9_000, recall=WORDS_ALONE)
     found = stillness(places)

@@ -51,6 +51,7 @@ def prompt(stage: Stage) -> str:
     return str(stage.requests()[-1])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pinned", [False, True])
 async def test_no_prompt_has_a_corrected_message_without_its_correction(
     home: Path, tmp_path: Path, pinned: bool
@@ -142,6 +143,7 @@ async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(
         assert gone == [("Decisions: We decided: the deploy host is harbour-1.",)]
 
 
+@pytest.mark.thorough
 async def test_who_chooses_another_thing_ends_what_was_chosen_before(
     home: Path, tmp_path: Path
 ) -> None:
@@ -392,6 +394,7 @@ async def test_a_correction_whose_turn_was_killed_is_judged_with_the_next_that_e
         assert shown.count(f"superseded by line {verdict.by}, line {verdict.statement}]") == 2
 
 
+@pytest.mark.thorough
 async def test_a_compaction_right_after_a_killed_correction_knows_of_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -492,6 +495,7 @@ async def test_a_corrected_exchange_comes_back_with_its_correction(
         assert CORRECTION in prompt(stage), "it stays as long as what it corrects"
 
 
+@pytest.mark.thorough
 async def test_what_left_in_part_is_not_counted_as_out(home: Path, tmp_path: Path) -> None:
     model = script(tmp_path, {"text": f"Fine. {FILL}"}, loop=True)
     async with on_stage(home, model=model, context_window=8_000) as stage:

@@ -151,6 +151,7 @@ async def test_an_imported_turn_can_be_taken_up_again(home: Path, tmp_path: Path
         assert asked(fork) == [first]
 
 
+@pytest.mark.thorough
 async def test_a_fork_in_several_writes_is_whole_or_where_one_is_refused_not_there(
     home: Path, tmp_path: Path, file_size_limit: Callable[[int], None]
 ) -> None:
@@ -222,6 +223,7 @@ async def test_a_fork_counts_what_stayed_behind_as_outside_its_window(
         assert "counted with the first request" not in context_list(after)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_what_a_fork_corrects_is_marked_in_what_it_inherited(
     home: Path, long_talk: str, leaves: bool
@@ -406,6 +408,7 @@ async def test_a_fork_that_begins_at_a_rewound_turn_goes_on_with_it(
         assert "You do not see turn 2" not in asked
 
 
+@pytest.mark.thorough
 async def test_the_model_of_a_fork_hears_that_files_were_put_back(
     home: Path, tmp_path: Path
 ) -> None:

@@ -148,6 +148,7 @@ async def test_a_cascade_takes_the_cheapest_steps_first_and_fits(
         assert stage.session.services.context.report().utilization < 0.95
 
 
+@pytest.mark.thorough
 async def test_compacting_by_hand_in_a_tiny_window_does_not_lock_the_session(
     home: Path, tmp_path: Path
 ) -> None:

@@ -130,6 +130,7 @@ async def check_the_past(stage: Stage, home: Path, sent: ContextReport) -> None:
     assert health["turns"][-1]["utilization"] == pytest.approx(now.utilization, abs=0.001)
 
 
+@pytest.mark.thorough
 async def test_every_surface_says_the_same_in_every_state(home: Path, tmp_path: Path) -> None:
     (home.parent / "notes.txt").write_text("the gauge is broken\n" * 40)
     model = script(

@@ -75,6 +75,7 @@ async def test_as_a_file_the_model_is_told_where_all_of_it_is(home: Path, tmp_pa
         assert len(sent) < len(LONG) / 10
 
 
+@pytest.mark.thorough
 async def test_split_every_word_is_sent_in_turns_of_its_own(home: Path, tmp_path: Path) -> None:
     model = script(tmp_path, {"text": "Read."}, loop=True)
     async with on_stage(home, model=model, context_window=WINDOW, cwd=tmp_path, asks=True) as stage:
@@ -214,6 +215,7 @@ class Blocked(WordModel):
         return super().encode(text)
 
 
+@pytest.mark.thorough
 async def test_no_request_waits_for_the_vectors_of_a_very_long_message(
     home: Path, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.features.working_set import BROKE_OFF
 from tests.core.session.stage import Stage, check_history, check_stream, on_stage
-from tests.faults import FULL
+from tests.faults import FULL, sampled
 from tests.loopback.faults import Fault, every_fault
 from tests.loopback.server import (
     Call,
@@ -72,7 +72,7 @@ def without_waiting(stage: Stage) -> None:
     provider.behind._pause = no_pause  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("fault", sampled(FAULTS, 3), ids=lambda fault: fault.name)
 async def test_a_fault_ends_the_turn_once_and_the_next_request_is_valid(
     home: Path, server: Loopback, fault: Fault
 ) -> None:
@@ -138,6 +138,7 @@ async def test_a_call_larger_than_the_window_ends_the_turn_and_not_the_session(
         assert (await stage.say("something shorter, then")).ending == "done"
 
 
+@pytest.mark.thorough
 async def test_a_prompt_that_is_too_long_is_made_smaller_until_it_is_not(
     home: Path, server: Loopback
 ) -> None:

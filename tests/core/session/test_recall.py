@@ -41,6 +41,7 @@ async def fill(stage: Stage, first: int, last: int) -> None:
         assert (await stage.say(text)).ending == "done"
 
 
+@pytest.mark.thorough
 async def test_a_question_about_the_first_turn_is_answered_after_it_left(home: Path) -> None:
     async with on_stage(home, model="local/guide", context_window=8_000) as stage:
         await stage.say(FACT)
@@ -99,6 +100,7 @@ async def test_a_task_that_is_over_binds_nobody_and_whoever_asks_is_told_its_end
     assert later in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 async def test_where_the_window_has_the_answer_recall_says_so_and_not_that_there_is_none(
     home: Path,
 ) -> None:
@@ -116,6 +118,7 @@ async def test_where_the_window_has_the_answer_recall_says_so_and_not_that_there
         assert printed.endswith(SHOWN_ALREADY)
 
 
+@pytest.mark.thorough
 async def test_why_recall_kept_silent_stands_in_history_and_is_told(home: Path) -> None:
     async with on_stage(home, model="local/guide", context_window=8_000) as stage:
         await stage.say(FACT)
@@ -164,6 +167,7 @@ async def test_a_model_that_looks_does_not_find_its_own_question(home: Path) -> 
     assert stage.all(events.AnswerRecorded)[-1].text.startswith("The otter in the harbour")
 
 
+@pytest.mark.thorough
 async def test_a_passage_of_an_older_turn_is_dropped_and_stays_out_when_the_session_opens_again(
     home: Path,
 ) -> None:

@@ -7,6 +7,8 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.core.session.stage import Stage, on_stage, script
 
 SERVER = Path(__file__).parents[1] / "tools" / "servers" / "honest.py"
@@ -28,6 +30,7 @@ def served(stage: Stage) -> list[str]:
     )
 
 
+@pytest.mark.thorough
 async def test_accepting_a_servers_tools_brings_back_none_that_were_switched_off(
     home: Path, tmp_path: Path
 ) -> None:

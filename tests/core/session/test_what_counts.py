@@ -28,7 +28,7 @@ from mindstone_tui.core.transcript import History, Transcript, standings_of
 from mindstone_tui.servers import acp_updates, page_items
 from tests.builders import places_in
 from tests.core.session.stage import Stage, calls, on_stage, script
-from tests.faults import sized
+from tests.faults import sampled, sized
 
 Marks = dict[int, set[tuple[str, int | None]]]
 """How lines stand, by their numbers: each what with the line that made it so."""
@@ -547,7 +547,7 @@ async def hold_recall(
         assert want <= marks if ("imported", None) in want else want == marks, ("recall", line, hit)
 
 
-@pytest.mark.parametrize("name", WALKS)
+@pytest.mark.parametrize("name", sampled(WALKS, 4))
 async def test_every_surface_tells_of_a_line_what_the_lines_say(
     name: str, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -291,6 +291,7 @@ class CutDisk(Disk):
         return super().write(fd, data)
 
 
+@pytest.mark.thorough
 def test_a_sync_that_is_killed_within_any_write_loses_nothing(tmp_path: Path) -> None:
     cuts = 0
     for number in range(0, 50, STEP):
@@ -390,6 +391,7 @@ def over_a_line(machine: Machine, use: Callable[[SyncedStore], Any], answers: in
     assert not server.is_alive()
 
 
+@pytest.mark.thorough
 def test_over_a_line_that_breaks_anywhere_nothing_is_lost(tmp_path: Path) -> None:
     cuts = 0
     for number in range(20):
@@ -531,6 +533,7 @@ def test_what_is_no_question_is_answered_with_a_sentence_and_changes_nothing(
     assert a.bytes() == before
 
 
+@pytest.mark.thorough
 def test_the_verb_syncs_with_a_machine_that_ssh_reaches_past_what_a_login_prints(
     tmp_path: Path,
 ) -> None:

@@ -140,6 +140,7 @@ def test_two_machines_hold_the_same_after_a_sync_over_ssh(server: Server, tmp_pa
     assert "same" in server.sync(a).stderr
 
 
+@pytest.mark.thorough
 def test_an_ssh_line_that_is_cut_anywhere_loses_nothing(server: Server, tmp_path: Path) -> None:
     times = sized(4, 50)
     whole = 0

@@ -99,6 +99,7 @@ ENDS = st.sampled_from(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=10, deadline=None)
 @given(st.lists(ENDS, max_size=9))
 def test_a_long_text_counts_the_same_in_parts(pieces: list[str]) -> None:
@@ -133,6 +134,7 @@ def test_megabytes_that_no_vocabulary_knows_are_counted_by_stretches(text: str) 
     assert TokenCounter("gpt-4o").text(text) == told  # whatever was counted before
 
 
+@pytest.mark.thorough
 def test_no_message_is_a_reason_to_load_a_vocabulary() -> None:
     program = (
         "import base64, random, sys\n"

@@ -128,6 +128,7 @@ def test_a_server_that_drips_is_left_when_the_time_is_up(context: ToolContext, w
         thread.join()
 
 
+@pytest.mark.thorough
 def test_a_body_in_pieces_of_one_byte_takes_no_more_memory_than_a_body() -> None:
     ours, server = socket.socketpair()
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -73,6 +73,7 @@ async def test_a_real_server_is_used_end_to_end_over_its_standard_streams(
     assert wrong.status == "error"
 
 
+@pytest.mark.thorough
 async def test_a_server_sees_no_keys_and_writes_no_control_bytes(
     start: Start, context: ToolContext
 ) -> None:
@@ -84,6 +85,7 @@ async def test_a_server_sees_no_keys_and_writes_no_control_bytes(
     assert long.full is not None
 
 
+@pytest.mark.thorough
 async def test_the_tools_of_a_server_always_ask_unless_a_rule_allows_them(start: Start) -> None:
     offer = await start(str(SERVERS / "honest.py")).offer({})
     tool = offer.tools[0]
@@ -182,6 +184,7 @@ def port() -> Iterator[int]:
     process.wait()
 
 
+@pytest.mark.thorough
 async def test_a_server_is_used_over_http(start: Start, port: int, context: ToolContext) -> None:
     offer = await start(url=f"http://127.0.0.1:{port}/mcp").offer({})
     assert "42" in (await use(offer, "add", '{"first": 2, "second": 40}', context)).text

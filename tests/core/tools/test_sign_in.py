@@ -44,6 +44,7 @@ def browser(address: str, opened: list[asyncio.Task[httpx.Response]]) -> None:
     opened.append(asyncio.ensure_future(look()))
 
 
+@pytest.mark.thorough
 async def test_who_signed_in_once_is_let_in_until_the_server_forgets(
     guarded: GuardedServer, tmp_path: Path
 ) -> None:
@@ -93,6 +94,7 @@ async def test_an_answer_without_an_end_is_not_read_to_it(
         await sign_in(f"{guarded.base}/mcp", tmp_path / "door.json", pytest.fail)
 
 
+@pytest.mark.thorough
 async def test_the_command_shows_the_address_and_waits_for_the_answer(
     guarded: GuardedServer, tmp_path: Path
 ) -> None:

@@ -133,6 +133,7 @@ def test_trust_covers_what_hooks_commands_and_skills_name(tmp_path: Path) -> Non
     assert not project_instructions(workspace, None).of("hooks")
 
 
+@pytest.mark.thorough
 def test_a_project_brings_no_more_than_can_be_read_at_once(tmp_path: Path) -> None:
     commands = tmp_path / ".claude/commands"
     commands.mkdir(parents=True)

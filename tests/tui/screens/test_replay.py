@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -92,6 +93,7 @@ async def test_steps_go_forwards_and_back(home: Path) -> None:
         assert not show.replay.position.playing
 
 
+@pytest.mark.thorough
 async def test_space_plays_to_the_end_and_signs_are_drawn(home: Path) -> None:
     async with theatre(home, size=(100, 30)) as show:
         await show.press("space", then=lambda: show.replay.position.at_end)
@@ -101,6 +103,7 @@ async def test_space_plays_to_the_end_and_signs_are_drawn(home: Path) -> None:
         assert "█" in picture
 
 
+@pytest.mark.thorough
 async def test_a_turn_is_asked_for_and_words_are_found_spaces_and_all(home: Path) -> None:
     async with theatre(home, size=(80, 24)) as show:
         await show.press("g", "1", "5", "enter", then=lambda: show.replay.position.turn == 15)
@@ -124,6 +127,7 @@ async def test_a_click_on_the_timeline_goes_there(home: Path) -> None:
         await until(show.pilot, lambda: show.replay.position.turn > 3)
 
 
+@pytest.mark.thorough
 async def test_what_left_can_be_visited(home: Path) -> None:
     async with theatre(home) as show:
         await show.press("p", then=lambda: bool(show.screen.panel.query_one(LeftLog).entries))

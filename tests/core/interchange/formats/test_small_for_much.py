@@ -111,6 +111,7 @@ def _knotted(path: Path, table: str, depth: int) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_rows_in_pages_tied_in_circles_end(tmp_path: Path) -> None:
     path = _database(
         tmp_path / "data.db",
@@ -121,6 +122,7 @@ def test_rows_in_pages_tied_in_circles_end(tmp_path: Path) -> None:
     assert "far more than it can hold" in _read(tmp_path, _knotted(path, "conversations", 8))[-1]
 
 
+@pytest.mark.thorough
 def test_rows_that_are_sorted_for_ever_end(tmp_path: Path) -> None:
     path = _database(
         tmp_path / "threads.db",
@@ -204,6 +206,7 @@ def test_threads_that_unpack_to_thousands_of_times_their_size_end(tmp_path: Path
     assert "far more than threads do" in _read(tmp_path, path)[-1]
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("zstd") is None, reason="zstd is not installed")
 @pytest.mark.parametrize("logged", [True, False])
 def test_threads_in_which_one_log_was_read_again_and_again_are_read(
