@@ -85,9 +85,21 @@ class Passage(msgspec.Struct, frozen=True):
 
     @property
     def indexed_text(self) -> str:
-        """Heading and text: what words and vectors are made from."""
+        """Heading and text: what words are made from."""
         heading = self.heading
         return f"{heading}: {self.text}" if heading else self.text
+
+    @property
+    def embedded_text(self) -> str:
+        """What its vector is made from: the call is told by the first piece of a tool's output."""
+        later = self.kind == "tool_returned" and self.piece > 0
+        return self.text if later else self.indexed_text
+
+    @property
+    def embedded_hash(self) -> int:
+        """Names that text, in the eight bytes of a row number."""
+        digest = hashlib.sha256(self.embedded_text.encode("utf-8", "replace")).digest()
+        return int.from_bytes(digest[:8], signed=True)
 
     @property
     def content_hash(self) -> bytes:

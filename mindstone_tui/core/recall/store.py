@@ -314,7 +314,7 @@ class Tables:
         if known == (name, str(dims)):
             return
         with writing(self._database):
-            for table in ("signs", "numbers", "tokens"):
+            for table in ("signs", "numbers", "tokens", "embedded"):
                 self._database.execute(f"delete from {table}")
             self._database.execute(
                 "update passages set vector = ? where vector in (?, ?)", (PENDING, STORED, FAILED)
@@ -362,19 +362,35 @@ class Tables:
         )
         return list(found)
 
-    def known_meaning(self, content: bytes) -> Meaning | None:
-        """The vector of an identical text, whosever it is, so that none is embedded twice."""
-        row = self._database.execute(
-            "select row from passages where hash = ? and vector = ? limit 1", (content, STORED)
+    def known_meaning(self, passage: Passage) -> Meaning | None:
+        """The vector of the same text, whosever it is, so that none is embedded twice."""
+        found = self._database.execute(
+            f"select numbers, signs, {PASSAGE_COLUMNS} from embedded"
+            " join passages using (row) join numbers using (row) join tokens using (row)"
+            " where content = ?",
+            (passage.embedded_hash,),
         ).fetchone()
-        if row is None:
+        # Rows of files that changed are given to others.
+        if found is None or passage_from(found[2:]).embedded_text != passage.embedded_text:
             return None
-        (numbers,) = self._one("select numbers from numbers where row = ?", row[0])
-        (tokens,) = self._one("select signs from tokens where row = ?", row[0])
-        return Meaning(numbers, tokens)
+        return Meaning(found[0], found[1])
 
-    def store_meaning(self, made: Sequence[tuple[int, Meaning | None]]) -> None:
-        """Store vectors in one transaction; None marks a text that has none."""
+    def own_meaning(self, passage: Passage) -> Meaning | None:
+        """The vector that is stored for a passage of the owner."""
+        found = self._database.execute(
+            "select numbers, signs from passages join numbers using (row) join tokens using (row)"
+            " where owner = ? and seq = ? and piece = ? and hash = ?",
+            (self.owner, passage.seq, passage.piece, passage.content_hash),
+        ).fetchone()
+        return None if found is None else Meaning(*found)
+
+    def store_meaning(
+        self, made: Sequence[tuple[int, Meaning | None]], texts: Mapping[int, int] | None = None
+    ) -> None:
+        """Store vectors in one transaction, by rows; None marks a text that has none.
+
+        `texts` are the hashes of what they were made from.
+        """
         with writing(self._database):
             for row, meaning in made:
                 still = self._database.execute(
@@ -386,6 +402,10 @@ class Tables:
                 self._database.execute("update passages set vector = ? where row = ?", (state, row))
                 if meaning is not None:
                     self._store_vector(row, meaning)
+                    if texts is not None:
+                        self._database.execute(
+                            "insert or replace into embedded values (?, ?)", (texts[row], row)
+                        )
 
     def count_uses(self, used: Sequence[str], unused: Sequence[str]) -> None:
         """Add to the usage log."""
@@ -484,11 +504,6 @@ class Tables:
             (self.owner, row, meaning.signs),
         )
         self._database.execute("insert into tokens values (?, ?)", (row, meaning.tokens))
-
-    def _one(self, statement: str, row: int) -> tuple[bytes, ...]:
-        found = self._database.execute(statement, (row,)).fetchone()
-        assert found is not None
-        return tuple(bytes(column) for column in found)
 
 
 def _is_there(passage: Passage, known: Mapping[str, _Row]) -> bool:
