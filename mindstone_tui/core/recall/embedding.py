@@ -141,10 +141,6 @@ class EmbeddedModel:
             return self._runtime
 
 
-_SLOWER: Final = ("SkipLayerNormFusion",)
-"""What onnxruntime puts in place of a sum and its normalisation takes five times as long."""
-
-
 def _load_runtime() -> tuple[Any, Any]:
     """Tokenizer and session; both imports are heavy and may be missing, so they wait until here."""
     home = Path(__file__).with_name("minilm")
@@ -164,7 +160,8 @@ def _load_runtime() -> tuple[Any, Any]:
             str(home / "minilm-int8.onnx"),
             options,
             providers=["CPUExecutionProvider"],
-            disabled_optimizers=list(_SLOWER),
+            # Fused, a sum and its normalisation take five times as long.
+            disabled_optimizers=["SkipLayerNormFusion"],
         )
     except Exception as error:  # onnxruntime and tokenizers raise bare Exceptions of their own
         raise errors.VectorsUnavailable(

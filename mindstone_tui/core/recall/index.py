@@ -269,19 +269,16 @@ class RecallIndex:
         texts = {row: passage.embedded_hash for row, passage in waiting}
         different = {texts[row]: passage for row, passage in waiting}
         meanings = through(lambda passage: self._meaning(embedder, passage), different.values())
-        fresh: dict[int, Meaning] = {}
-        made: list[tuple[int, Meaning | None]] = []
+        fresh: dict[int, Meaning | None] = {}
         try:
-            for row, text in texts.items():
-                if text not in fresh:
-                    fresh[text] = next(meanings)
-                made.append((row, fresh[text]))
+            fresh.update(zip(different, meanings, strict=True))
         except errors.VectorsUnavailable as error:
             # If it worked before, it is this text that it cannot take.
             if self._model_worked and not isinstance(error, errors.VectorsInterrupted):
-                made.append((waiting[len(made)][0], None))
+                fresh[next(text for text in different if text not in fresh)] = None
             raise
         finally:
+            made = [(row, fresh[text]) for row, text in texts.items() if text in fresh]
             self._guarded(lambda: self._tables.store_meaning(made, texts))
         return len(made) + self._embed_languages(limit * _AS_CHEAP)
 
@@ -402,9 +399,9 @@ class RecallIndex:
 
     def meanings(self, passages: Sequence[Passage]) -> list[Meaning | None]:
         """The vectors that are stored for some passages; None for those that have none."""
-        if not self._guarded(self._vectors_are_ours):
-            return [None for _ in passages]
-        return self._guarded(lambda: [self._tables.own_meaning(each) for each in passages])
+        ours = self._guarded(self._vectors_are_ours)
+        own = self._tables.own_meaning
+        return self._guarded(lambda: [own(each) if ours else None for each in passages])
 
     def count_uses(self, used: Sequence[str], unused: Sequence[str] = ()) -> None:
         """Remember which injected entries an answer leaned on and which it did not."""

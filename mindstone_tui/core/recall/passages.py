@@ -92,8 +92,7 @@ class Passage(msgspec.Struct, frozen=True):
     @property
     def embedded_text(self) -> str:
         """What its vector is made from: the call is told by the first piece of a tool's output."""
-        later = self.kind == "tool_returned" and self.piece > 0
-        return self.text if later else self.indexed_text
+        return self.text if self.kind == "tool_returned" and self.piece else self.indexed_text
 
     @property
     def embedded_hash(self) -> int:
@@ -207,7 +206,7 @@ def _last(pause: re.Pattern[str], text: str, start: int, end: int) -> int:
 TOOL_HEAD: Final = 16
 TOOL_TAIL: Final = 6
 """Pieces of a tool result that are indexed whole, from its beginning and its end."""
-TOOL_VECTORS: Final = 6
+TOOL_VECTORS: Final = 4
 """Pieces of a tool result that get a vector; the rest is found by words."""
 TOLD: Final = 2
 """Pieces for the telling words of what lies between."""
