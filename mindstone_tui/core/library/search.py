@@ -53,6 +53,8 @@ _LEAST: Final = 0.4
 """The share of what recall asks for before it speaks that somebody who searches is shown."""
 _QUOTED: Final = 24
 """Characters of a statement from which on it is known when it is repeated."""
+_FURTHER: Final = 0.5
+"""What each further hit of a session adds to its best one, of what the hit before it added."""
 _COARSE: Final = 0.001
 """Seconds that the time of a line leaves out."""
 EXCERPT: Final = 240
@@ -262,8 +264,8 @@ class _Search(msgspec.Struct, frozen=True):
         ]
         if len(taken) < self.count and len(found.hits) == more and (wanted.tool or wanted.file):
             # There may be more of them below those that were looked at.
-            return in_order(kept), list(chosen)
-        return in_order(kept), unread
+            unread = list(chosen)
+        return supported(in_order(kept)), unread
 
     def _inquiry(self) -> index.Inquiry:
         return index.Inquiry(self.asked, _more(self.count, self.wanted), _allowed(self.wanted))
@@ -318,6 +320,20 @@ def in_order(hits: Sequence[SessionHit]) -> list[SessionHit]:
         height = max(height, hit.score)
         ordered.append(msgspec.structs.replace(hit, score=height))
     return ordered[::-1]
+
+
+def supported(hits: Sequence[SessionHit]) -> list[SessionHit]:
+    """The same, the best of each session raised by the others: its work was about this."""
+    first: dict[str, int] = {}
+    share: dict[str, float] = {}
+    raised = list(hits)
+    for at, hit in enumerate(hits):
+        share[hit.session] = share.get(hit.session, 1 / _FURTHER) * _FURTHER
+        best = first.setdefault(hit.session, at)
+        if best != at:
+            score = raised[best].score + share[hit.session] * max(hit.score, 0.0)
+            raised[best] = msgspec.structs.replace(raised[best], score=score)
+    return raised
 
 
 def _told_whose(home: Places, origin: profiles.Origins, hit: SessionHit) -> SessionHit:

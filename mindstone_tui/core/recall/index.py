@@ -266,23 +266,20 @@ class RecallIndex:
             )
         self._guarded(lambda: self._tables.adopt_model(embedder.name, embedder.dims))
         waiting = self._guarded(lambda: self._tables.waiting(limit, window_from))
-        texts = {passage.content_hash: passage.indexed_text for _, passage in waiting}
-        meanings = through(lambda text: self._meaning(embedder, *text), texts.items())
-        fresh: dict[bytes, Meaning] = {}
-        made: list[tuple[int, Meaning | None]] = []
+        texts = {row: passage.embedded_hash for row, passage in waiting}
+        different = {texts[row]: passage for row, passage in waiting}
+        meanings = through(lambda passage: self._meaning(embedder, passage), different.values())
+        fresh: dict[int, Meaning | None] = {}
         try:
-            for row, passage in waiting:
-                content = passage.content_hash
-                if content not in fresh:
-                    fresh[content] = next(meanings)
-                made.append((row, fresh[content]))
+            fresh.update(zip(different, meanings, strict=True))
         except errors.VectorsUnavailable as error:
             # If it worked before, it is this text that it cannot take.
             if self._model_worked and not isinstance(error, errors.VectorsInterrupted):
-                made.append((waiting[len(made)][0], None))
+                fresh[next(text for text in different if text not in fresh)] = None
             raise
         finally:
-            self._guarded(lambda: self._tables.store_meaning(made))
+            made = [(row, fresh[text]) for row, text in texts.items() if text in fresh]
+            self._guarded(lambda: self._tables.store_meaning(made, texts))
         return len(made) + self._embed_languages(limit * _AS_CHEAP)
 
     @property
@@ -311,11 +308,11 @@ class RecallIndex:
             self._guarded(lambda: self._languages.store(rows, vectors))
         return max(read, len(waiting))
 
-    def _meaning(self, embedder: embedding.Embedder, content: bytes, text: str) -> Meaning:
+    def _meaning(self, embedder: embedding.Embedder, passage: Passage) -> Meaning:
         """What is stored for a text; an identical one is not embedded again."""
-        known = self._guarded(lambda: self._tables.known_meaning(content))
+        known = self._guarded(lambda: self._tables.known_meaning(passage))
         if known is None:
-            known = _meaning_of(embedding.encode(embedder, text))
+            known = _meaning_of(embedding.encode(embedder, passage.embedded_text))
             self._model_worked = True
         return known
 
@@ -402,11 +399,9 @@ class RecallIndex:
 
     def meanings(self, passages: Sequence[Passage]) -> list[Meaning | None]:
         """The vectors that are stored for some passages; None for those that have none."""
-        if not self._guarded(self._vectors_are_ours):
-            return [None for _ in passages]
-        return self._guarded(
-            lambda: [self._tables.known_meaning(each.content_hash) for each in passages]
-        )
+        ours = self._guarded(self._vectors_are_ours)
+        own = self._tables.own_meaning
+        return self._guarded(lambda: [own(each) if ours else None for each in passages])
 
     def count_uses(self, used: Sequence[str], unused: Sequence[str] = ()) -> None:
         """Remember which injected entries an answer leaned on and which it did not."""

@@ -131,3 +131,7 @@ delete from facts where name in ('seq', 'hash', 'read') and owner in (
         select 1 from passages where passages.owner = verdicts.owner and imported > 0
     )
 );
+
+-- Step 9: for each text that was embedded, a passage that has its vector.
+create table embedded (content integer primary key, row integer not null);
+drop index passages_by_hash;

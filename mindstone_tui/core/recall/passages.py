@@ -85,9 +85,20 @@ class Passage(msgspec.Struct, frozen=True):
 
     @property
     def indexed_text(self) -> str:
-        """Heading and text: what words and vectors are made from."""
+        """Heading and text: what words are made from."""
         heading = self.heading
         return f"{heading}: {self.text}" if heading else self.text
+
+    @property
+    def embedded_text(self) -> str:
+        """What its vector is made from: the call is told by the first piece of a tool's output."""
+        return self.text if self.kind == "tool_returned" and self.piece else self.indexed_text
+
+    @property
+    def embedded_hash(self) -> int:
+        """Names that text, in the eight bytes of a row number."""
+        digest = hashlib.sha256(self.embedded_text.encode("utf-8", "replace")).digest()
+        return int.from_bytes(digest[:8], signed=True)
 
     @property
     def content_hash(self) -> bytes:
@@ -195,7 +206,7 @@ def _last(pause: re.Pattern[str], text: str, start: int, end: int) -> int:
 TOOL_HEAD: Final = 16
 TOOL_TAIL: Final = 6
 """Pieces of a tool result that are indexed whole, from its beginning and its end."""
-TOOL_VECTORS: Final = 6
+TOOL_VECTORS: Final = 4
 """Pieces of a tool result that get a vector; the rest is found by words."""
 TOLD: Final = 2
 """Pieces for the telling words of what lies between."""

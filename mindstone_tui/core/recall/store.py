@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -240,19 +240,14 @@ class Tables:
             )
             for table in ("signs", "language_signs", "acts", "verdicts"):
                 self._database.execute(f"delete from {table} where owner = ?", (self.owner,))
-        while rows := self._some_rows():
+        some = "select row from passages where row between ? and ? limit ?"
+        while rows := list(self._database.execute(some, (*self._span, AT_ONCE))):
             with writing(self._database):
-                for row in rows:
+                for (row,) in rows:
                     self._remove(row)
         with writing(self._database):
             self._database.execute("delete from facts where owner = ?", (self.owner,))
             self.remember_everywhere(generation=os.urandom(8).hex())
-
-    def _some_rows(self) -> list[int]:
-        found = self._database.execute(
-            "select row from passages where row between ? and ? limit ?", (*self._span, AT_ONCE)
-        )
-        return [row for (row,) in found]
 
     def _undo(self, table: str, seq: int, turn: int, act: FilesRestored) -> None:
         """What taking changes to files back, or doing them again, does to those of a turn."""
@@ -314,7 +309,7 @@ class Tables:
         if known == (name, str(dims)):
             return
         with writing(self._database):
-            for table in ("signs", "numbers", "tokens"):
+            for table in ("signs", "numbers", "tokens", "embedded"):
                 self._database.execute(f"delete from {table}")
             self._database.execute(
                 "update passages set vector = ? where vector in (?, ?)", (PENDING, STORED, FAILED)
@@ -323,12 +318,10 @@ class Tables:
 
     def try_failed_again(self) -> None:
         """Let texts whose vector could not be made wait for it once more."""
-        failed = "from passages where owner = ? and vector = 2"
-        if self._database.execute(f"select 1 {failed} limit 1", (self.owner,)).fetchone():
+        failed = "where owner = ? and vector = 2"
+        if self._database.execute(f"select 1 from passages {failed}", (self.owner,)).fetchone():
             with writing(self._database):
-                self._database.execute(
-                    "update passages set vector = 0 where owner = ? and vector = 2", (self.owner,)
-                )
+                self._database.execute(f"update passages set vector = 0 {failed}", (self.owner,))
 
     def pending(self, *, languages: bool = False) -> int:
         """How many passages wait for a vector."""
@@ -354,38 +347,46 @@ class Tables:
         )
         return [(row, passage_from(columns)) for row, *columns in found]
 
-    def waiting_texts(self) -> list[tuple[int, bytes]]:
-        """All passages that wait for a vector, each with the hash of its text."""
+    def known_meaning(self, passage: Passage) -> Meaning | None:
+        """The vector of the same text, whosever it is, so that none is embedded twice."""
         found = self._database.execute(
-            "select row, hash from passages where owner = ? and vector = 0 order by seq, piece",
-            (self.owner,),
-        )
-        return list(found)
-
-    def known_meaning(self, content: bytes) -> Meaning | None:
-        """The vector of an identical text, whosever it is, so that none is embedded twice."""
-        row = self._database.execute(
-            "select row from passages where hash = ? and vector = ? limit 1", (content, STORED)
+            f"select numbers, signs, {PASSAGE_COLUMNS} from embedded"
+            " join passages using (row) join numbers using (row) join tokens using (row)"
+            " where content = ?",
+            (passage.embedded_hash,),
         ).fetchone()
-        if row is None:
+        # Rows of files that changed are given to others.
+        if found is None or passage_from(found[2:]).embedded_text != passage.embedded_text:
             return None
-        (numbers,) = self._one("select numbers from numbers where row = ?", row[0])
-        (tokens,) = self._one("select signs from tokens where row = ?", row[0])
-        return Meaning(numbers, tokens)
+        return Meaning(found[0], found[1])
 
-    def store_meaning(self, made: Sequence[tuple[int, Meaning | None]]) -> None:
-        """Store vectors in one transaction; None marks a text that has none."""
+    def own_meaning(self, passage: Passage) -> Meaning | None:
+        """The vector that is stored for a passage of the owner."""
+        found = self._database.execute(
+            "select numbers, signs from passages join numbers using (row) join tokens using (row)"
+            " where owner = ? and seq = ? and piece = ? and hash = ?",
+            (self.owner, passage.seq, passage.piece, passage.content_hash),
+        ).fetchone()
+        return None if found is None else Meaning(*found)
+
+    def store_meaning(
+        self, made: Sequence[tuple[int, Meaning | None]], texts: Mapping[int, int] | None = None
+    ) -> None:
+        """Store vectors in one transaction, by rows; None marks a text that has none.
+
+        `texts` are the hashes of what they were made from.
+        """
         with writing(self._database):
             for row, meaning in made:
                 still = self._database.execute(
-                    "select 1 from passages where row = ? and vector = ?", (row, PENDING)
+                    "update passages set vector = ? where row = ? and vector = ? returning row",
+                    (FAILED if meaning is None else STORED, row, PENDING),
                 ).fetchone()
-                if still is None:
-                    continue
-                state = FAILED if meaning is None else STORED
-                self._database.execute("update passages set vector = ? where row = ?", (state, row))
-                if meaning is not None:
+                if still is not None and meaning is not None:
                     self._store_vector(row, meaning)
+                    if texts is not None:
+                        how = "insert or replace into embedded values (?, ?)"
+                        self._database.execute(how, (texts[row], row))
 
     def count_uses(self, used: Sequence[str], unused: Sequence[str]) -> None:
         """Add to the usage log."""
@@ -485,11 +486,6 @@ class Tables:
         )
         self._database.execute("insert into tokens values (?, ?)", (row, meaning.tokens))
 
-    def _one(self, statement: str, row: int) -> tuple[bytes, ...]:
-        found = self._database.execute(statement, (row,)).fetchone()
-        assert found is not None
-        return tuple(bytes(column) for column in found)
-
 
 def _is_there(passage: Passage, known: Mapping[str, _Row]) -> bool:
     return known.get(passage.id, _NOT_THERE)[1] == passage.content_hash
@@ -522,35 +518,28 @@ def _hash_word(content: bytes) -> str:
     return str(int.from_bytes(content))
 
 
-_LOOKED_UP_AT_ONCE: Final = 128
-
-
 def take_over(database: apsw.Connection, tables: Tables, earlier: Path, model: str) -> None:
     """Give waiting passages the vectors that an earlier index has for their texts."""
-    with contextlib.suppress(apsw.Error), _reading(earlier) as old:
+    flags = apsw.SQLITE_OPEN_READONLY
+    reading = contextlib.suppress(apsw.Error)
+    with reading, contextlib.closing(apsw.Connection(str(earlier), flags=flags)) as old:
+        load_vectors(old)
         known = old.execute("select value from facts where name = 'model'").fetchone()
         if known is not None and known[0] == model:
-            waiting = tables.waiting_texts()
-            for at in range(0, len(waiting), _LOOKED_UP_AT_ONCE):
+            some = (
+                "select row, hash from passages where owner = ? and vector = 0 order by seq, piece"
+            )
+            waiting = list(database.execute(some, (tables.owner,)))
+            for at in range(0, len(waiting), AT_ONCE):
                 found = [
                     (row, meaning)
-                    for row, content in waiting[at : at + _LOOKED_UP_AT_ONCE]
+                    for row, content in waiting[at : at + AT_ONCE]
                     if (meaning := _meaning(old, content)) is not None
                 ]
                 tables.store_meaning(found)
         uses = old.execute("select entry, injected, used from uses").fetchall()
         with writing(database):
             database.executemany("insert or ignore into uses values (?, ?, ?)", uses)
-
-
-@contextlib.contextmanager
-def _reading(path: Path) -> Iterator[apsw.Connection]:
-    old = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        load_vectors(old)
-        yield old
-    finally:
-        old.close()
 
 
 def _meaning(old: apsw.Connection, content: bytes) -> Meaning | None:

@@ -13,7 +13,13 @@ import pytest
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries.line import seal
-from mindstone_tui.core.library.search import SessionAnswer, excerpt, search_everywhere
+from mindstone_tui.core.library.search import (
+    SessionAnswer,
+    SessionHit,
+    excerpt,
+    search_everywhere,
+    supported,
+)
 from mindstone_tui.core.paths import Places, SessionKey
 from tests.builders import say, transcript_in, use_tool
 from tests.cli.program import ROOT
@@ -124,6 +130,14 @@ def test_tool_results_are_searched_and_the_best_are_kept(home: Path) -> None:
     transcript.close()
     answer = search(Places.resolve({"MINDSTONE_HOME": str(home)}), "eaddrinuse", 7)
     assert len(answer.hits) == 7
+
+
+def test_a_session_with_several_hits_comes_before_one_with_a_single_better_one() -> None:
+    hits = [
+        SessionHit(session=session, turn=1, seq=seq, score=score, excerpt="")
+        for session, seq, score in ((ONE, 1, 1.0), (TWO, 2, 0.9), (TWO, 3, 0.8), (TWO, 4, 0.4))
+    ]
+    assert [hit.score for hit in supported(hits)] == pytest.approx([1.0, 1.4, 0.8, 0.4])
 
 
 def test_an_excerpt_is_a_line_around_the_word() -> None:

@@ -90,6 +90,36 @@ def test_identical_texts_are_embedded_once(tmp_path: Path) -> None:
     assert index.pending() == 0
 
 
+def test_a_later_piece_of_an_output_is_embedded_once_whatever_call_printed_it(
+    tmp_path: Path,
+) -> None:
+    model = WordModel()
+    for owner, call in (("one", "read a.py"), ("two", "cat a.py")):
+        index = RecallIndex(tmp_path / "library.db", model, owner)
+        printed: dict[str, object] = {"kind": "tool_returned", "about": call, "pieces": 2}
+        index.ensure([said("import os", 1, **printed), said("def main", 2, piece=1, **printed)])
+        while index.embed_pending():
+            pass
+        assert index.pending() == 0
+    assert model.seen.count("def main") == 1
+    assert [text.rpartition("· ")[2] for text in model.seen if text != "def main"] == [
+        "read a.py: import os",
+        "cat a.py: import os",
+    ]
+
+
+def test_a_row_that_says_something_else_by_now_lends_its_vector_to_nobody(tmp_path: Path) -> None:
+    model = WordModel()
+    index = RecallIndex(tmp_path / "library.db", model, "files")
+    for text in ("a first draft", "rewritten"):
+        index.keep_only([said(text, -1)], IndexMark(-1, text))
+        index.embed_pending()
+    other = RecallIndex(tmp_path / "library.db", model, "session")
+    other.ensure([said("a first draft", -1)])
+    other.embed_pending()
+    assert sum("a first draft" in text for text in model.seen) == 2
+
+
 def test_vectors_of_another_model_are_never_compared(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     filled(path, WordModel("old")).close()

@@ -30,7 +30,7 @@ from tests.builders import line_of
 
 TOOL_HEAD = 16
 TOOL_TAIL = 6
-TOOL_VECTORS = 6
+TOOL_VECTORS = 4
 LONGEST_PIECE = 500
 TOLD = 2
 
