@@ -174,24 +174,26 @@ def marks(room: Room, settings: ContextSettings, zones: ZoneSettings) -> Marks:
     )
 
 
-_REQUESTS_BETWEEN: Final = 12
-"""So many requests should lie between two changes of the prompt before its end."""
-_MOST_FREED: Final = 0.6
+_REQUESTS_BETWEEN: Final = 13
+"""A step makes room for so many requests like the last ones: a dozen, where one is larger."""
+_MOST_FREED: Final = 0.7
 """The largest part of what stands below the ceiling that a step frees for the sake of the next."""
 
 
 def next_dozen(marks: Marks, request: float) -> int:
-    """What the next requests add if they are like the last ones; 0 where no step makes so much
-    room, since leaving more would not keep the changes apart."""
-    needed = int(_REQUESTS_BETWEEN * request)
-    return needed if needed <= marks.ceiling * _MOST_FREED else 0
+    """What the next requests add if they are like the last ones, as far as a step may free it."""
+    return int(min(_REQUESTS_BETWEEN * request, marks.ceiling * _MOST_FREED))
 
 
 def deepened(marks: Marks, dozen: int) -> Marks:
-    """Marks at which a step frees what the next requests will fill."""
+    """Marks at which a step frees what the next requests will fill.
+
+    No more exchanges leave than usually where even that would not keep the changes apart.
+    """
     target = marks.ceiling - dozen
+    floor = target if dozen < int(marks.ceiling * _MOST_FREED) else marks.floor
     return msgspec.structs.replace(
-        marks, trim_to=min(marks.trim_to, target), floor=min(marks.floor, target)
+        marks, trim_to=min(marks.trim_to, target), floor=min(marks.floor, floor)
     )
 
 
@@ -204,7 +206,7 @@ def scaled(settings: Settings, room: Room) -> str:
     limit = limit_of("tool_results", room, settings.budget)
     hard = hard_mark("tool_results", limit, settings.budget)
     if hard == limit + SMALLEST_TRIM and hard < room.usable:
-        said.append(f"results shortened from {hard:,} on: the window is small")
+        said.append(f"results shortened from {hard:,} on, at the earliest: the window is small")
     if room.usable < room.window - room.reserve:
         said.append(
             f"at most {room.usable:,} are used (context.max_tokens): a longer prompt costs more "

@@ -372,10 +372,13 @@ class _Account:
         results = next(share for share in self.shares if share.name == "tool_results")
         if any(tool.name == base.MORE_TOOLS for tool in self.view.fold.tools):
             yield "tools: the least used come on demand"
-        if results.tokens > results.hard:
+        mark = max(results.hard, results.limit + prune.a_dozen(self.view, self.marks, self.growth))
+        if results.tokens > mark:
             yield "results: pinned and newest stay whole"
         elif results.tokens > results.limit:
-            yield f"results: oldest shortened above {tokens(results.hard)}"
+            full = mark > results.tokens + self.marks.ceiling - self.measured.total
+            above = "the window is full" if full else f"above {tokens(mark)}"
+            yield f"results: oldest shortened {'once ' if full else ''}{above}"
         if out := sum(entry.left_out for entry in self._recalls()):
             yield f"memory: {plural(out, 'weaker passage')} left out"
 

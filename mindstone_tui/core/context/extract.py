@@ -120,11 +120,7 @@ def _passage(line: Line, action: Action | None) -> SourceMessage | None:
     return None
 
 
-_ANSWERS: Final = (
-    conversation.ToolApproved,
-    conversation.ToolRefused,
-    conversation.ToolReturned,
-)
+_ANSWERS: Final = (conversation.ToolApproved, conversation.ToolRefused, conversation.ToolReturned)
 
 
 def approvals_of(lines: Iterable[Line]) -> tuple[str, ...]:

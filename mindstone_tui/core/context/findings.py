@@ -61,6 +61,8 @@ _PLACED: Final = pattern_of(r"[^\s:]+:\d+|, line \d+")
 _LEVEL: Final = pattern_beside(__file__, "level", re.IGNORECASE)
 _SEVERE: Final = frozenset({"ERROR", "CRITICAL", "FATAL"})
 _LISTED: Final = pattern_beside(__file__, "listed")
+_SIZED: Final = pattern_of(r"[-dlcbps][-rwxsStT]{9}\S*\s+(?:\S+\s+){3}(\d+)\s+(?:\S+\s+){3}")
+"""What stands before a name in a long listing; all that is told of it is the size."""
 _MOST_SAID: Final = 5
 _NUMBER: Final = pattern_of(r"\d{1,15}(?:\.\d{1,9})?")
 _COLUMNS, _ROWS = 12, 8
@@ -199,6 +201,13 @@ def _shape_of(value: object, deep: int = 0) -> str:
     return json.dumps(value)
 
 
+def _objects(lines: Sequence[str]) -> list[str]:
+    """An object a line: how many, what the first holds, and which are odd."""
+    if len(lines) < 3 or any(line[0] != "{" or line[-1] != "}" for line in lines):
+        return []
+    return _shape([f"[{','.join(lines)}]"])
+
+
 def _odd_ones(values: Sequence[object]) -> str:
     """Of many objects those that differ from nearly all others."""
     rows = [one for one in values if isinstance(one, dict)]
@@ -265,10 +274,11 @@ def _changed(lines: Sequence[str]) -> list[str]:
 _LEFT: Final[Mapping[object, Callable[[Sequence[str]], list[str]]]] = {
     _commits: _subjects,
     _diff: _changed,
+    _listing: lambda lines: [_SIZED.sub(r"\1 ", line) for line in lines],
     _shape: lambda lines: [line for line in lines if _worth(line) >= _WRONG],
 }
 """Of which lines of a kind the rest is told, as far as there is room."""
-_SHAPES: Final = (_commits, _diff, _shape, _log, _checked, _listing)
+_SHAPES: Final = (_commits, _diff, _shape, _log, _objects, _checked, _listing)
 """Kinds of output that are known by their look, each with what matters of it."""
 
 
@@ -396,7 +406,9 @@ def _ranked(lines: Sequence[str]) -> list[int]:
     first = {look: at for at, look in reversed([*enumerate(looks)])}
     best = sorted(first.values(), key=lambda at: (-worth[at], at))
     other = {line: at for at, line in reversed([*enumerate(lines)])}
-    return [*best, *sorted({*other.values()} - {*best})]
+    again = sorted({*other.values()} - {*best}, key=lambda at: (worth[at] < _WRONG, at))
+    telling = [at for at in best if worth[at] > 0]
+    return [*dict.fromkeys([*telling, *(at for at in again if worth[at] >= _WRONG), *best, *again])]
 
 
 def _far_apart(lines: Sequence[str]) -> set[int]:

@@ -384,7 +384,7 @@ class Modes(msgspec.Struct, eq=False):
         """Bring the next prompt under its marks; the lines that were written are returned."""
         room = CompactionSteps(live, call, self.means.summarizer)
         if live.mode != "sliding_window":
-            room.lines += prune.trim_over_share(live, call)
+            room.lines += prune.trim_over_share(live, call, prune.tempo_of(live, call).dozen)
         if live.mode == "cascade":
             await self._cascade(room)
         elif live.mode == "auto_compact":

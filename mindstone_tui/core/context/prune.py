@@ -175,16 +175,21 @@ def tempo_of(live: LiveWindow, call: Call) -> Tempo:
     growth = live.growth(call)
     before = watch.completed(growth, call.turn, ended=False)
     now = next((each.tokens for each in growth if each.turn == call.turn), 0)
+    return Tempo(
+        speed=budget.velocity(before, live.settings.zones.velocity_turns),
+        now=now,
+        dozen=a_dozen(live, live.marks(call), growth),
+        spike=budget.spike(now, before, live.settings.zones.spike),
+    )
+
+
+def a_dozen(live: View, marks: Marks, growth: Sequence[window.Growth]) -> int:
+    """What the next requests add if they are like those of the turns that are in the window."""
     lines = live.fold.lines.values()
     answers = Counter(line.turn for line in lines if line.kind == "assistant_message")
     grown = sum(each.tokens for each in growth if each.turn in answers)
     requests = sum(answers[each.turn] for each in growth)
-    return Tempo(
-        speed=budget.velocity(before, live.settings.zones.velocity_turns),
-        now=now,
-        dozen=budget.next_dozen(live.marks(call), grown / max(requests, 1)),
-        spike=budget.spike(now, before, live.settings.zones.spike),
-    )
+    return budget.next_dozen(marks, grown / max(requests, 1))
 
 
 _SPIKE_SHARE: Final = 10
@@ -221,7 +226,7 @@ async def make_room(live: LiveWindow, call: Call) -> list[Line]:
     marks = budget.deepened(live.marks(call), tempo.dozen)
     lines += note_spike(live, call, tempo)
     pressed = _pressing(live, call) > marks.ceiling
-    gave = trim_over_share(live, call)
+    gave = trim_over_share(live, call, tempo.dozen)
     gave += trim_results(live, call, marks)
     gave += _results_give_way(live, call, marks, tempo)
     if gave and pressed:
@@ -308,11 +313,11 @@ def _results_give_way(
     """Before anything that people said leaves, shorten what tools said, if that frees a share.
 
     At the ceiling, and below it ahead of what may come next: results of earlier turns, those that
-    were read again first, then the largest. Only at the ceiling those of the running turn that the
-    model has answered to already, the oldest first.
+    were read again first, then the largest. At the ceiling, where these do not make room for half
+    a dozen requests, those of the running turn that the model has answered to, the oldest first.
     """
     measured = live.measure(call)
-    total = budget.pressing(measured.total, call.expected, call.room)
+    total = _pressing(live, call)
     if total <= marks.ceiling:
         share = _worth_it_ahead(live, call, tempo, live.marks(call), total)
         if not share:
@@ -324,7 +329,8 @@ def _results_give_way(
     for running in (False, True) if total > marks.ceiling else (False,):
         left = total - trim.freed_by(taken)
         some = [(line, size) for line, size in results if (line.turn == call.turn) is running]
-        if not some or (trim.freed_by(taken) >= least and left <= marks.ceiling):
+        enough = trim.freed_by(taken) >= least and left <= marks.ceiling - tempo.dozen // 2
+        if enough or not some:
             continue
         order = rank_results(live.fold, some, "fifo", live.similar, live.settings.eviction)
         if not running:
@@ -367,12 +373,12 @@ def _steps_taken(live: LiveWindow, call: Call) -> int | None:
     return ran.count("todo") if not ran or ran[-1] == "todo" else None
 
 
-def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
+def trim_over_share(live: LiveWindow, call: Call, dozen: int = 0) -> list[Line]:
     """Results are over the hard mark of their share: the oldest become placeholders at once.
 
     So many that the results are within their share again, which makes the way back up to the mark
-    a long one. The newest result stays, as do pinned ones and those of the running turn; where
-    these alone are over the mark, nothing is done for less than a share.
+    a long one. The newest result stays, as do pinned ones and those of the running turn; nothing
+    is done for less than a share, nor for less than the next dozen requests would fill again.
     """
     measured, state = live.measure(call), live.fold.state
     share = budget.limit_of("tool_results", call.room, live.settings.budget)
@@ -382,11 +388,9 @@ def trim_over_share(live: LiveWindow, call: Call) -> list[Line]:
     spared = {*state.pins, call.turn}
     keep = min(live.settings.context.keep_trimmed, 1)
     results = trim.trimmable(measured, trimmed=state.trimmed, spared=spared, keep=keep)
-    if sum(size for _, size in results) < share:
-        return []
     ranked = rank_results(live.fold, results, "fifo", live.similar, live.settings.eviction)
     taken = _placeholders(live, call, measured, ranked, results, used - share)
-    if trim.freed_by(taken) < share:
+    if trim.freed_by(taken) < max(share, dozen):
         return []
     return record_trimmed(live, call, measured, taken, "share")
 
@@ -440,7 +444,7 @@ def record_trimmed(
 
 
 async def _follow_down(live: LiveWindow, call: Call, marks: Marks) -> list[Line]:
-    """Results gave way at the ceiling and are still over the floor: exchanges leave with them.
+    """Results gave way at the ceiling, and much is still there: exchanges leave with them.
 
     Between two changes lies what the first one freed, and the prompt is read anew once for both.
     Nobody's words leave while results of this turn could still give a share.
@@ -450,7 +454,7 @@ async def _follow_down(live: LiveWindow, call: Call, marks: Marks) -> list[Line]
     target = min(marks.trim_to, marks.floor - call.room.tokens(WORTH_IT))
     giving = eligible(units_of(live, call, measured, marks))
     if (
-        measured.total <= max(marks.floor, live.marks(call).trim_to)
+        measured.total <= max(marks.floor, live.marks(call).trim_to * 5 // 6)
         or sum(size for _, size in more) > call.room.tokens(RESULTS_FIRST)
         or sum(unit.freed for unit in giving) < call.room.tokens(WORTH_IT)
     ):

@@ -268,7 +268,9 @@ _SAMPLE: Final = 1_000
 _DENSE_EFFORT: Final = 10
 """How many times as long a character takes in a run without a gap,"""
 _STRANGE_EFFORT: Final = 100
-"""and in one without a digit as well."""
+"""in one without a digit as well,"""
+_RARE_EFFORT: Final = 20
+"""and in a word of another alphabet that was not met before."""
 _FEW: Final = 8
 """Signs of a run that repeats itself: what was counted of it once is known."""
 _AT_ONCE: Final = 60.0
@@ -328,6 +330,8 @@ def _effort(text: str) -> int:
         effort += _DENSE_EFFORT * sum(map(len, _DENSE.findall(part)))
         strange = (run for run in _STRANGE.findall(part) if len(set(run)) > _FEW)
         effort += _STRANGE_EFFORT * sum(map(len, strange))
+        rare = (word for word in {*part.split()} if not word.isascii())
+        effort += _RARE_EFFORT * sum(map(len, rare))
     return effort
 
 

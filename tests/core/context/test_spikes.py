@@ -118,6 +118,32 @@ def test_where_requests_are_large_a_step_goes_deeper_instead_of_coming_sooner(
     assert len(changed) * 12 <= len(stage.prepared)
 
 
+TURNS = st.tuples(st.sampled_from([0, 0, 1, 2, 3, 6, 12]), st.integers(1, 6))
+"""How many files a turn reads, and how many percent of the room each of them is."""
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@settings(generated, max_examples=sized(1, 25))
+@given(pattern=st.lists(TURNS, min_size=2, max_size=7))
+@example(pattern=[(6, 4), (2, 6), (0, 3)])
+def test_where_requests_add_up_to_a_thirtieth_each_one_in_twelve_changes_the_prompt(
+    pattern: list[tuple[int, int]], window: int
+) -> None:
+    requests = sum(reads + 1 for reads, _ in pattern)
+    if sum(1.5 + reads * size for reads, size in pattern) > 100 / 30 * requests:
+        pattern = [*pattern, *((0, 1) for _ in range(requests))]
+    stage = Stage(None, window=window)
+    usable = stage.window.now().room.usable
+    for number in range(sized(40, 150)):
+        reads, size = pattern[number % len(pattern)]
+        read = [words(usable * size // 100, f"r{number}.{at}") for at in range(reads)]
+        stage.work(words(usable // 200, f"q{number}"), read, words(usable // 100, f"a{number}"))
+    changed = [plan for plan in stage.prepared if changes_of(plan)]
+    # One more where the count ends right after a change.
+    assert len(changed) * 12 <= len(stage.prepared) + 12
+    stage.close()
+
+
 def test_a_turn_of_a_dozen_reads_takes_nobody_s_words(home: Path) -> None:
     stage = Stage(home, window=24_000)
     for number in range(12):
@@ -142,10 +168,9 @@ def test_what_was_read_again_gives_way_before_what_was_read_once(home: Path) -> 
     entries: list[ToolResultsTrimmed] = []
     while not entries:
         prepared = stage.chat(words(300, f"q{stage.turn}"), words(400, f"a{stage.turn}"))
-        assert not prunes(prepared)
         entries = trims(prepared)
+        assert entries or not prunes(prepared)
     first = entries[0].results[0]
-    assert stage.window.fold.lines[first.result].turn == turn
     assert first.result == min(result.result for result in entries[0].results)
 
 
@@ -170,7 +195,7 @@ def test_of_what_was_read_once_the_largest_gives_way_first(home: Path) -> None:
 def test_results_of_earlier_turns_and_of_this_one_spare_the_words_together(home: Path) -> None:
     stage = Stage(home, window=24_000)
     stage.work("look", [words(1_300, "old")], "seen")
-    while stage.window.measure(stage.window.now()).total < 19_904 * 0.68:
+    while stage.window.measure(stage.window.now()).total < 19_904 * 0.66:
         stage.chat(words(60, f"q{stage.turn}"), words(60, f"a{stage.turn}"))
     plans = stage.work("look again", [words(1_300, f"new{at}") for at in range(4)], "done")
     assert not [prune for plan in plans for prune in prunes(plan)]
@@ -187,9 +212,9 @@ def first_trim(home: Path, *, listed: bool) -> tuple[int, int]:
         stage.window.open_steps = 9 - step if listed else 0
         plans = stage.work(f"step {step}", [words(900, f"s{step}")], words(100, "done"))
         for call, plan in enumerate(plans, 1):
-            assert not prunes(plan)
             if trims(plan):
                 return step, call
+            assert not prunes(plan)
     raise AssertionError("nothing gave way")
 
 

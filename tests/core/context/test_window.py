@@ -117,8 +117,8 @@ def test_another_process_gives_the_same_prompt_hash(home: Path) -> None:
 
 def test_pruning_starts_at_the_ceiling_and_goes_to_the_floor_in_one_step(home: Path) -> None:
     stage = Stage(home, window=8_000)
-    for number in range(120):
-        stage.chat(words(40, f"q{number}"), words(60, f"a{number}"))
+    for number in range(140):
+        stage.chat(words(30, f"q{number}"), words(50, f"a{number}"))
     room = build_report.report(stage.window).usable
     prunes = pruned_in(stage)
     assert len(prunes) > 3
@@ -359,7 +359,28 @@ def test_in_a_small_window_the_results_mark_leaves_a_way_and_says_so(home: Path)
     stage = Stage(home, window=16_384)
     _, share, hard = share_of_results(stage)
     assert hard - share >= 6_000 > 3 * share
-    assert f"results shortened from {hard:,} on" in build_report.report(stage.window).scaled
+    assert f"results shortened from {hard:,} on, at the" in build_report.report(stage.window).scaled
+
+
+def test_the_panel_says_from_where_on_results_over_their_share_give_way(home: Path) -> None:
+    stage = Stage(home, window=24_000)
+    for number in range(4):
+        stage.work("look", [words(900, f"r{number}")], "done")
+    used, share, hard = share_of_results(stage)
+    (acting,) = build_report.report(stage.window).acting
+    mark = float(acting.partition(" above ")[2].removesuffix("k")) * 1_000
+    assert mark > hard > used > share
+    number = 4
+    while not trims_in(stage):
+        used, _, _ = share_of_results(stage)
+        stage.work("look", [words(900, f"r{number}")], "done")
+        number += 1
+    assert abs(used + 450 - mark) < 1_000
+    stage.chat(words(8_000, "much"), "noted")
+    stage.work("look", [words(900, f"more{at}") for at in range(3)], "done")
+    assert "results: oldest shortened once the window is full" in (
+        build_report.report(stage.window).acting
+    )
 
 
 def test_a_call_without_its_result_is_left_out_and_history_is_untouched(home: Path) -> None:

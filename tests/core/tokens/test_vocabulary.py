@@ -134,6 +134,15 @@ def test_megabytes_that_no_vocabulary_knows_are_counted_by_stretches(text: str) 
     assert TokenCounter("gpt-4o").text(text) == told  # whatever was counted before
 
 
+def test_words_of_another_alphabet_that_were_never_met_are_counted_by_stretches() -> None:
+    chance = random.Random(7)
+    text = " ".join("".join(chance.choices("абвгдежзиклмнопрст", k=7)) for _ in range(60_000))
+    counter = TokenCounter("gpt-4o")
+    told, exact = counter.text(text), looked_up(counter.encoding).count(text)
+    assert told != exact
+    assert abs(told - exact) <= 0.01 * exact
+
+
 @pytest.mark.thorough
 def test_no_message_is_a_reason_to_load_a_vocabulary() -> None:
     program = (
