@@ -210,9 +210,7 @@ def _print_found(found: SessionAnswer, phrase: str, *, filtered: bool) -> None:
 
 def marks(hit: SessionHit | find.RecalledHit) -> str:
     """What is to be known of a hit before it is believed."""
-    known = hit.replaced + ["interrupted"] * (hit.kind == "assistant_partial")
-    known += [hit.imported.words] if hit.imported is not None else []
-    return "".join(f"  {one}" for one in known)
+    return "".join(f"  {one}" for one in hit.marks)
 
 
 def _whose(hit: SessionHit) -> str:

@@ -90,7 +90,7 @@ def items_of_line(line: Line, standings: Standings) -> Iterator[Item]:
     told: Item = {
         "line": line.seq,
         "entry": line.id,
-        "marks": [each.words for each in standings.of(line)],
+        "marks": standings.told(line, but=()),
     }
     match line.entry:
         case conversation.UserMessage(text=text, queued=queued):
@@ -199,8 +199,7 @@ def recall(passages: Any) -> Item:
             **picked(one, "session line=seq date=ts speaker"),
             "text": one_line(inside(one.text), 400),
             "score": round(one.score, 2),
-            "whose": one.imported,
-            "replaced": ", ".join(one.replaced),
+            "replaced": ", ".join(one.marks),
         }
         for one in passages
     ]

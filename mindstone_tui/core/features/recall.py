@@ -205,8 +205,7 @@ class RecallFeature(Feature):
         if not found.hits:
             return ToolResult(text=NO_MATCH, finding="nothing found")
         said = await self.session.recall.answer(arguments.query, asking)
-        origin = self.session.sources.origin
-        rendered = (inject.render(hit, origin=origin, whole=True) for hit in found.hits)
+        rendered = (inject.render(hit, whole=True) for hit in found.hits)
         answer = (f"{ANSWER if said.sure else NEAREST}{said.text}",) if said.text else ()
         text, full = bounded("\n\n".join((*answer, *rendered)), context)
         return ToolResult(
@@ -255,11 +254,7 @@ class RecallFeature(Feature):
                 memories=True,
             )
             yield CommandPrinted(
-                text="\n".join(
-                    _row(at, hit, self.session.sources.origin)
-                    for at, hit in enumerate(found.hits, 1)
-                )
-                or NO_MATCH,
+                text="\n".join(_row(at, hit) for at, hit in enumerate(found.hits, 1)) or NO_MATCH,
             )
 
 
@@ -308,10 +303,10 @@ def _drop(services: SessionServices, source: _Source) -> CommandPrinted:
     return CommandPrinted(text=f"{source.name} is not recalled here any more.")
 
 
-def _row(number: int, hit: ranking.Hit, origin: inject.OriginOf) -> str:
+def _row(number: int, hit: ranking.Hit) -> str:
     passage = hit.passage
     facts = (passage.pointer, passage.ts[:10], passage.speaker or passage.role)
-    where = ", ".join(filter(None, (*facts, *inject.marks_of(hit, origin))))
+    where = ", ".join(filter(None, (*facts, *inject.marks_of(hit))))
     return f"{number:>2}. {hit.score:.2f}  {where}\n    {one_line(hit.text, 200)}"
 
 

@@ -17,6 +17,7 @@ from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.derived import Replacement
 from mindstone_tui.core.entries.standings import CHANGES, Standings
 from mindstone_tui.core.entries.window import Forked
+from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.recall import ranking
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.index import Inquiry, RecallIndex, SearchResult, best_of
@@ -89,9 +90,10 @@ def standing_in(home: paths.Places, session: str, seq: int, turn: int, by: int) 
     return found[::-1]
 
 
-def with_ends(home: paths.Places, hits: Sequence[H]) -> list[H]:
-    """The same; those that began a task which is over say what ended it, and none is replaced by
-    what was taken back where it comes from."""
+def as_they_stand(home: paths.Places, hits: Sequence[H]) -> list[H]:
+    """The same, with what the library does not keep of them: where imported words come from, what
+    ended the task that they began, and that nothing is replaced by what was taken back there."""
+    origin = Origins(home)
 
     @cache
     def known(session: str) -> Standings:
@@ -103,9 +105,13 @@ def with_ends(home: paths.Places, hits: Sequence[H]) -> list[H]:
     for hit in hits:
         place: Any = getattr(hit, "passage", hit)
         if place.kind in ("task_started", "task_done") and not getattr(hit, "inherited", False):
-            hit = msgspec.structs.replace(hit, **_end_of(known(place.session), place.seq))
-        if place.imported and (hit.superseded_by or hit.corrected):
-            gone = known(place.session).rewinds.there
+            over = known(place.session).stored(place.seq, place.turn, place.kind)
+            hit = msgspec.structs.replace(
+                hit, superseded_by=over.superseded_by, done_by=over.done_by
+            )
+        if hit.imported is not None:
+            hit = msgspec.structs.replace(hit, imported=origin(place.session, place.seq))
+            gone = known(place.session).rewinds.there if hit.superseded_by or hit.corrected else ()
             by = None if hit.superseded_by in gone else hit.superseded_by
             corrected = {seq: part for seq, part in hit.corrected.items() if seq not in gone}
             hit = msgspec.structs.replace(hit, superseded_by=by, corrected=corrected)
@@ -114,16 +120,11 @@ def with_ends(home: paths.Places, hits: Sequence[H]) -> list[H]:
 
 
 def told_whole(home: paths.Places, answers: Sequence[SearchResult]) -> list[SearchResult]:
-    """The same answers, each hit with what ended the task that it began."""
+    """The same answers, each hit as it stands."""
     return [
-        msgspec.structs.replace(each, hits=tuple(with_ends(home, each.hits))) for each in answers
+        msgspec.structs.replace(each, hits=tuple(as_they_stand(home, each.hits)))
+        for each in answers
     ]
-
-
-def _end_of(standings: Standings, seq: int) -> dict[str, Any]:
-    """What is to be known of a task that began at a line."""
-    over = standings.task_over(seq)
-    return {} if over is None else {f"{over.what}_by": over.by}
 
 
 def _places(home: paths.Places, session: str) -> paths.SessionPlaces:
@@ -174,16 +175,19 @@ def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
     for hit in found.hits:
         if standings.took_back(hit.passage.turn):
             continue
+        place = hit.passage
+        stands = standings.stored(place.seq, place.turn, place.kind)
         judged = hit.superseded_by if (hit.superseded_by or at + 1) <= at else None
-        by = max(filter(None, (judged, standings.replaced_by(hit.passage.seq))), default=None)
-        corrected = {} if by else standings.corrected_by(hit.passage.seq)
-        stands: dict[str, Any] = {"superseded_by": by, "corrected": corrected}
-        undone = standings.undone.of_place(hit.passage.seq, hit.passage.turn)
-        stands |= {
-            "undone_by": undone,
-            "left_alone": standings.undone.left_in(hit.passage.turn) if undone else (),
-        }
-        if hit.passage.kind in ("task_started", "task_done"):
-            stands |= _end_of(standings, hit.passage.seq)
-        hits.append(msgspec.structs.replace(hit, **stands, inherited=True))
+        by = max(filter(None, (judged, stands.superseded_by)), default=None)
+        hits.append(
+            msgspec.structs.replace(
+                hit,
+                superseded_by=by,
+                corrected={} if by else stands.corrected,
+                done_by=stands.done_by,
+                undone_by=stands.undone_by,
+                left_alone=stands.left_alone,
+                inherited=True,
+            )
+        )
     return msgspec.structs.replace(found, hits=tuple(hits))

@@ -15,7 +15,7 @@ import msgspec
 
 from mindstone_tui.core.entries import Line, ToolCall, conversation
 from mindstone_tui.core.entries.actions import PATCHED, Action, ActionKind, done, kind_of
-from mindstone_tui.core.entries.derived import undone_in_words
+from mindstone_tui.core.entries.marks import Standing, told, undone
 from mindstone_tui.core.entries.store import FilesChanged
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.patterns import pattern_of
@@ -67,10 +67,15 @@ class TurnMarks(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def marks(self) -> list[str]:
         """The same in words."""
-        forks = f", standing in {', '.join(self.forks)}" if self.forks else ""
-        rewound = [f"rewound by #{self.rewound}{forks}"] if self.rewound else []
-        undone = undone_in_words(self.undone, self.left_alone)
-        return [*rewound, *undone, *([self.imported] if self.imported else ())]
+        rewound = Standing("rewound", self.rewound, part=tuple(self.forks))
+        source = Standing("imported", source=self.imported)
+        return told(
+            (
+                *((rewound,) if self.rewound else ()),
+                *undone(self.undone, self.left_alone),
+                *((source,) if self.imported else ()),
+            )
+        )
 
 
 class Act(TurnMarks, frozen=True, kw_only=True):

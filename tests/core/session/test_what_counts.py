@@ -355,7 +355,8 @@ def shown(home: Path, key: SessionKey, capsys: pytest.CaptureFixture[str]) -> di
 
 
 _REPLACED = ("superseded", "corrected")
-_CUT = "cut off here"
+_OF_IT = (*_REPLACED, "interrupted")
+"""What is told beside a message and not above its turn."""
 _BACK = "What this turn did to files was taken back"
 _GONE, _THEIRS = "This turn was rewound", "Imported: said to another program"
 
@@ -370,7 +371,7 @@ def hold_exports(home: Path, key: SessionKey, byhand: ByHand) -> None:
         want, number = byhand.of(line), line["turn"]
         said = re.escape(line["text"])
         for name, turn, note in (
-            ("md", rf"\n## Turn {number} .*?(?=\n## |\Z)", rf"> {said}\n\n(\*\(.*?\)\*)?"),
+            ("md", rf"\n## Turn {number} .*?(?=\n## |\Z)", rf"\n(?:> )?{said}\n\n(\*\(.*?\)\*)?"),
             (
                 "html",
                 rf' id="turn-{number}".*?(?=<details class="turn"|\Z)',
@@ -383,12 +384,9 @@ def hold_exports(home: Path, key: SessionKey, byhand: ByHand) -> None:
             assert (_BACK in told) is any(what == "undone" for what, _ in want), (name, line)
             assert (_GONE in told) is any(what == "rewound" for what, _ in want), (name, line)
             assert (_THEIRS in told) is (("imported", None) in want), (name, line)
-            if line["kind"] == "assistant_partial":
-                assert _CUT in told, (name, line)
-            else:
-                beside = re.search(note, told, re.S)
-                marks = marks_in((beside and beside[1]) or "")
-                assert marks == {one for one in want if one[0] in _REPLACED}, (name, line)
+            beside = re.search(note, told, re.S)
+            marks = marks_in((beside and beside[1]) or "")
+            assert marks == {one for one in want if one[0] in _OF_IT}, (name, line)
 
 
 def hold_library(
