@@ -69,17 +69,14 @@ Passages = Sequence[SourceMessage]
 """What was said, in order."""
 
 
-def passages_of(
-    lines: Iterable[Line], judged: standings.Standings | None = None
-) -> tuple[SourceMessage, ...]:
+def passages_of(lines: Iterable[Line], judged: standings.Standings) -> tuple[SourceMessage, ...]:
     """What was said and what tools gave back; bookkeeping and derived entries are no material.
 
     What replaced it is told by the standings of the whole history: a verdict may stand anywhere.
     """
     read = list(lines)
     done = {action.seq: action for action in actions_of(read)}
-    known = judged or standings.Standings()
-    every = (_passage(line, done.get(line.seq), known) for line in read)
+    every = (_passage(line, done.get(line.seq), judged) for line in read)
     return tuple(one for one in every if one is not None)
 
 

@@ -94,7 +94,7 @@ def compose(
     lines: Sequence[Line],
     environment: Environment,
     *,
-    judged: Standings | None = None,
+    judged: Standings,
     written: str,
     trigger: str,
     count: Count,
@@ -134,7 +134,7 @@ def compose(
 class _Source:
     """The lines as a handoff reads them, once for every extent that is tried."""
 
-    def __init__(self, lines: Sequence[Line], judged: Standings | None, left: str) -> None:
+    def __init__(self, lines: Sequence[Line], judged: Standings, left: str) -> None:
         self.left = [f"- {left}"] if left else []
         self.passages = passages_of(lines, judged)
         self.imported = [one.seq for one in self.passages if one.imported]

@@ -160,7 +160,7 @@ def take_over(
     since: Sequence[Line],
     count: Count,
     *,
-    judged: standings.Standings | None = None,
+    judged: standings.Standings,
     replayed: Collection[str] = (),
     gone: Collection[str] = (),
     nonce: str = "",

@@ -294,7 +294,11 @@ async def _judge(ask: Ask, held: rehearsal.Rehearsal, here: Sequence[AnswerPiece
     """Let a model compare what history answers with what the window answers."""
     lines = [line for line in held.sketch.lines if line.role in ("user", "assistant")]
     left = "\n\n".join(piece.text for piece in here if not piece.tool)[-_JUDGED_CHARS:]
-    return await judge(ask, as_text(passages_of(lines))[-_JUDGED_CHARS:], left)
+    return await judge(
+        ask,
+        as_text(passages_of(lines, standings.Standings(held.sketch.lines)))[-_JUDGED_CHARS:],
+        left,
+    )
 
 
 def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[ComparisonProbe, ...]:
@@ -324,7 +328,9 @@ def probes_of_session(source: History) -> tuple[ComparisonProbe, ...]:
             expects=(one.expected,),
             turns=frozenset({one.turn}),
         )
-        for one in draw(passages_of(standings.not_rewound(lines)), PROBES)
+        for one in draw(
+            passages_of(standings.not_rewound(lines), standings.Standings(lines)), PROBES
+        )
     )
 
 
