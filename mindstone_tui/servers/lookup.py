@@ -406,6 +406,7 @@ def _glance(one: profile.ListedSession) -> dict[str, Any]:
         **({"rewound": one.rewound} if one.rewound else {}),
         **picked(one, "lines=entries updated"),
         "last": one_line(one.text, 200),
+        **({"standing": one.marks} if one.marks else {}),
         "readable": one.readable,
     }
 

@@ -24,7 +24,7 @@ from mindstone_tui.core.session.features import Feature, Happening, WrongUse, co
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, fresh_nonce, one_line, plural
 from mindstone_tui.core.tools.verdicts import judge
-from mindstone_tui.core.transcript.reader import rewinds_of, standings_of
+from mindstone_tui.core.transcript.reader import standings_of
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, described, diff_of, summary
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.restore import Outlook
@@ -446,10 +446,7 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
         left = f"it was found: {NOBODY_KNOWS}" if origin and origin.unsure else left
         first = f"put back by {step.by} (line {step.seq}{of}), as {left}"
     asked = _asked_in(services, origin.turn) if origin and not origin.unsure else ""
-    because = f" You asked: “{asked}”" if asked else ""
-    rewinds = rewinds_of(services.context.window.history)
-    if origin is not None and rewinds.of_turn(origin.turn) is not None:
-        because += " That turn was rewound since."
+    because = f" You asked: {asked}." if asked else ""
     shows = f"\n`/diff turn {origin.turn}` shows it." if origin else ""
     return CommandPrinted(
         text=services.context.redactor.redact(f"{name}: {first}.{since}{because}{shows}").text,
@@ -458,9 +455,13 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
 
 
 def _asked_in(services: SessionServices, turn: int) -> str:
-    """What the person asked for in a turn, in one line."""
-    asked = (line.entry for line in services.context.window.history.turn(turn))
-    return next((one_line(e.text, 160) for e in asked if isinstance(e, UserMessage)), "")
+    """What the person asked for in a turn, in one line, and how that stands."""
+    for line in services.context.window.history.turn(turn):
+        if isinstance(line.entry, UserMessage):
+            marks = standings_of(services.context.window.history).told(line)
+            said = f"“{one_line(line.entry.text, 160)}”"
+            return f"{said} ({'; '.join(marks)})" if marks else said
+    return ""
 
 
 def _meant(keeper: FileKeeper, argument: str) -> tuple[str, str]:

@@ -114,7 +114,8 @@ def corrected(history: transcript.History, after: int) -> dict[tuple[int, tuple[
             said, part = history.whole(history.line(by)), getattr(judged.entry, "part", ())
             if isinstance(said.entry, UserMessage) and known.replaces(by, seq):
                 which = f"Of line {seq}, “{' '.join(part)}”" if part else f"Line {seq}"
-                why = f"{which} holds no longer, by line {by}: {shortened(said.entry.text, 200)}"
+                beside = ", ".join((f"by line {by}", *known.told(said, sign="line ")))
+                why = f"{which} holds no longer, {beside}: {shortened(said.entry.text, 200)}"
                 told[seq, part] = why
     return told
 

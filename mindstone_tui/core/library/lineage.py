@@ -4,7 +4,7 @@ A fork copies a window. What had left that window is not in the fork's own trans
 still be found from there.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
 from functools import cache
@@ -13,8 +13,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from mindstone_tui.core import errors, paths
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.derived import Replacement
+from mindstone_tui.core.entries.marks import Standing
 from mindstone_tui.core.entries.standings import CHANGES, Standings
 from mindstone_tui.core.entries.window import Forked
 from mindstone_tui.core.library.profile import Origins
@@ -88,6 +90,15 @@ def standing_in(home: paths.Places, session: str, seq: int, turn: int, by: int) 
                 with suppress(errors.MindstoneError), History(_places(home, entry.child)) as fork:
                     found += [entry.child] if rewinds_of(fork).of_turn(turn) is None else []
     return found[::-1]
+
+
+def with_forks(home: paths.Places, line: Line, stands: Sequence[Standing]) -> Iterator[Standing]:
+    """The same, with the forks in which a line that was rewound still stands."""
+    for one in stands:
+        if one.what == "rewound" and one.by is not None:
+            forks = standing_in(home, line.session, line.seq, line.turn, one.by)
+            one = msgspec.structs.replace(one, part=tuple(forks))
+        yield one
 
 
 def as_they_stand(home: paths.Places, hits: Sequence[H]) -> list[H]:

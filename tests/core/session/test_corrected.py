@@ -290,7 +290,7 @@ async def test_what_a_command_changed_is_told_with_what_became_of_its_turn(
         await stage.run("/rewind turn 1")
         _, why = await stage.run("/why sub/deep/x.txt")
         assert why.startswith("sub/deep/x.txt: created by shell")
-        assert "That turn was rewound since." in why
+        assert "(rewound by #" in why
         _, status = await stage.run("/status")
         assert "2 turns (1 rewound)" in status
     work = WorkDone(Places.resolve({"MINDSTONE_HOME": str(home)}), Settings())
@@ -644,7 +644,9 @@ async def test_what_was_rewound_after_a_fork_is_told_to_stand_there(
     ran = WorkDone(places, Settings()).how("mkdir", 3)
     assert [one.last.forks for one in ran] == [["agent:default:kid"]]
     (line,) = KeptFiles(places, project, {}).blame(project / "a.txt")
-    assert line.standing == ("rewound", "standing in agent:default:kid")
+    (mark,) = line.standing
+    assert mark.startswith("rewound by #")
+    assert mark.endswith(", standing in agent:default:kid")
 
 
 async def test_what_was_resumed_says_which_steps_are_done_since(home: Path, tmp_path: Path) -> None:
