@@ -81,13 +81,28 @@ def show_newest(places: SessionPlaces, history: transcript.History) -> str:
     return "\n".join([*(f"Changed since: {one}" for one in since), text])
 
 
-def changed_in(text: str, history: transcript.History, after: int = -1) -> list[str]:
-    """Which lines that a text quotes hold no longer, by what was judged after a line, and of
-    which turns that it names files were put back."""
+def changed_in(
+    text: str, history: transcript.History, written: int, after: int | None = None
+) -> list[str]:
+    """Which lines that a text quotes hold no longer, by what was judged after a line or since it
+    was written, of which turns that it names files were put back, and that its task is over."""
+    after = written if after is None else after
     told = corrected(history, after).items()
-    return [why for (seq, _), why in told if f"line {seq}]" in text] + put_back(
-        history, after, text
-    )
+    quoted = [why for (seq, _), why in told if f"line {seq}]" in text]
+    return [*ended(history, written), *quoted, *put_back(history, after, text)]
+
+
+def ended(history: transcript.History, after: int) -> list[str]:
+    """That the task of that time is over, if it is."""
+    kinds = ("task_started", "task_done", *standings.REWINDS)
+    since = history.newest(kinds, history.head.seq - after)
+    for line in standings.not_rewound(since):
+        title = shortened(getattr(line.entry, "title", ""), 200)
+        if line.kind == "task_done":
+            return [f"Done, by line {line.seq}: {title}. Its goal and its rules hold no longer."]
+        if line.kind == "task_started":
+            return [f"Another task began, by line {line.seq}: {title}. The one before is over."]
+    return []
 
 
 def _newest(places: SessionPlaces, history: transcript.History) -> handoff.Letter:
@@ -149,7 +164,7 @@ def take_over_newest(places: SessionPlaces, history: transcript.History, count: 
     ]
     used = {one.entry.sha256 for one in since if isinstance(one.entry, HandoffReplayed)}
     judged = transcript.standings_of(history)
-    gone = [*corrected(history, letter.covers.last).values()]
+    gone = [*ended(history, letter.covers.last), *corrected(history, letter.covers.last).values()]
     gone += put_back(history, letter.covers.last, letter.body)
     return take_over(
         letter, standings.not_rewound(since), count, judged=judged, replayed=used, gone=gone
