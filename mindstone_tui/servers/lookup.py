@@ -7,6 +7,7 @@ session, its line, its date and the hash of its line, so that whoever quotes it 
 import contextlib
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -431,15 +432,12 @@ def _spoken(
     With `counting`, nothing that was rewound.
     """
     rewinds = rewinds_of(history) if counting else Rewinds()
-    if count <= 0:
-        return []
-    found: list[Line] = []
-    for line in _backwards(history, seq) if back else history.read(seq + 1):
-        if isinstance(line, Line) and (everything or line.kind in TALK):
-            found += [line] if rewinds.of(line) is None else []
-            if len(found) == count:
-                break
-    return found
+    lines = (
+        line
+        for line in (_backwards(history, seq) if back else history.read(seq + 1))
+        if isinstance(line, Line) and (everything or line.kind in TALK) and not rewinds.of(line)
+    )
+    return list(islice(lines, count))
 
 
 def _backwards(history: History, seq: int) -> Iterator[Line]:

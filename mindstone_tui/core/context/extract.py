@@ -113,11 +113,7 @@ def _passage(
     return None
 
 
-_ANSWERS: Final = (
-    conversation.ToolApproved,
-    conversation.ToolRefused,
-    conversation.ToolReturned,
-)
+_ANSWERS: Final = (conversation.ToolApproved, conversation.ToolRefused, conversation.ToolReturned)
 
 
 def approvals_of(lines: Iterable[Line]) -> tuple[str, ...]:

@@ -6,7 +6,15 @@ from typing import Any, Final, Literal
 import msgspec
 
 from mindstone_tui.core.entries.base import ByHand, Entry, Part, Place, Span, TextEntry
-from mindstone_tui.core.entries.marks import HERE, Corrected, Standing, replaced, told, undone
+from mindstone_tui.core.entries.marks import (
+    HERE,
+    Corrected,
+    Standing,
+    by_a_line,
+    imported,
+    replaced,
+    told,
+)
 from mindstone_tui.core.entries.provenance import ImportSource
 from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.entries.window import WindowState
@@ -38,7 +46,7 @@ def with_undone(words: str, turn: int, seq: int, act: FilesRestored) -> str:
     if not act.whole(turn):
         return words
     by, left = act.then(seq, turn, 0, ())
-    marks = (f" ({mark})" for mark in told(undone(by, left), sign="line "))
+    marks = (f" ({mark})" for mark in told(by_a_line("undone", by, left), sign="line "))
     return "".join([_UNDONE.sub("", words), *marks])
 
 
@@ -71,10 +79,10 @@ class Replacement(Part, kw_only=True):
         source = self.imported if isinstance(self.imported, str | None) else self.imported.words
         return (
             *replaced(self.superseded_by, self.corrected, HERE if self.superseded_here else ""),
-            *((Standing("done", self.done_by),) if self.done_by is not None else ()),
-            *undone(self.undone_by, self.left_alone),
+            *by_a_line("done", self.done_by),
+            *by_a_line("undone", self.undone_by, self.left_alone),
             *((Standing("interrupted"),) if self.interrupted else ()),
-            *((Standing("imported", source=source),) if source else ()),
+            *imported(source or ""),
         )
 
     @property

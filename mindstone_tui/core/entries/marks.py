@@ -78,6 +78,11 @@ def replaced(by: int | None, corrected: Corrected, where: str = "") -> tuple[Sta
     return tuple(Standing("corrected", one, where, part) for one, part in corrected.items())
 
 
-def undone(by: int | None, left: Collection[str] = ()) -> tuple[Standing, ...]:
-    """How something stands whose turn's changes to files were taken back, but for those left."""
-    return (Standing("undone", by, part=tuple(left)),) if by else ()
+def by_a_line(what: What, by: int | None, part: Collection[str] = ()) -> tuple[Standing, ...]:
+    """How something stands that a line may have changed; nothing where none did."""
+    return (Standing(what, by, part=tuple(part)),) if by else ()
+
+
+def imported(source: str) -> tuple[Standing, ...]:
+    """How something stands that may come from elsewhere."""
+    return (Standing("imported", source=source),) if source else ()

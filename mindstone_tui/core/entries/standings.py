@@ -40,9 +40,9 @@ from mindstone_tui.core.entries.marks import (
     Corrected,
     Standing,
     What,
+    by_a_line,
     replaced,
     told,
-    undone,
 )
 from mindstone_tui.core.entries.provenance import ImportSource, Provenance, is_imported
 from mindstone_tui.core.entries.store import FilesRestored, Imported
@@ -387,14 +387,13 @@ class Standings:
             # A verdict goes with the correction that it follows from, whenever it was written.
             correction = line.entry.by
             by = self.rewinds.of_place(correction, self._turns.get(correction, 0))
-        if by is not None:
-            found.append(Standing("rewound", by))
+        found += by_a_line("rewound", by)
         # A queued message was sent, whatever became of that.
         by = self.replaced_by(line.seq, sent=isinstance(line.entry, MessageQueued))
         found += replaced(by, self.corrected_by(line.seq))
         if isinstance(line.entry, TaskStarted | TaskDone) and (over := self.task_over(line.seq)):
             found.append(over)
-        found += undone(self.undone.of(line), self.undone.left_in(line.turn))
+        found += by_a_line("undone", self.undone.of(line), self.undone.left_in(line.turn))
         match line.entry:
             case AssistantPartial() | TurnEnded(ending="interrupted"):
                 found.append(Standing("interrupted"))

@@ -14,14 +14,12 @@ from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.entries import conversation, derived, standings
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.language.intent import only_asks
-from mindstone_tui.core.language.replacement import plain, says_more
+from mindstone_tui.core.language.replacement import plain
 from mindstone_tui.core.language.sentences import parts_of
-from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.recall import inject, passages, ranking
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
-from mindstone_tui.core.session.recall import Verdicts, may_correct
+from mindstone_tui.core.session.recall import may_correct
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, bounded
@@ -34,7 +32,7 @@ from mindstone_tui.core.tools.history import (
     read_entry_tool,
     recall_tool,
 )
-from mindstone_tui.core.transcript.reader import rewinds_of, standings_of
+from mindstone_tui.core.transcript.reader import rewinds_of
 
 _DELIMITERS: Final = 48
 """Tokens around recalled passages that say whose words they are."""
@@ -66,7 +64,7 @@ class RecallFeature(Feature):
             session.home, session.opening.environ, self.context.settings.recall.exclude
         )
         self._looked = False
-        self._heard = self._answered = 0
+        self._heard = 0
         self._unjudged: dict[int, int] = {}
         """Corrections that nobody looked into, each with its turn."""
         if self.context.settings.recall.at_action:
@@ -131,6 +129,7 @@ class RecallFeature(Feature):
                     self.context.window.record(used)
         if recalled is None and recall.silent:
             self.context.window.record(derived.RecallUsed(silent=recall.silent))
+        await self._look_again()
         judged = await self.judge()
         self.failed, recall.failure = recall.failure, ""
         if not self.failed:
@@ -173,34 +172,18 @@ class RecallFeature(Feature):
             self._unjudged.pop(line.seq, None)
         whole = [history.whole(line) for line in told]
         corrected = await asyncio.to_thread(recall.corrected_in, whole, known)
-        corrected |= self._said_again()
         return recall.verdicts(recorded, recalled, corrected)
 
-    def _said_again(self) -> Verdicts:
-        """Answers that say again, word for word, what a person had replaced, before people said
-        anything more of it."""
+    async def _look_again(self) -> None:
+        """Search for what was replaced and the newest answer says again: it is judged with that."""
         history = self.session.history
-        new, self._answered = history.head.seq - self._answered, history.head.seq
-        found: Verdicts = {}
-        if not (answers := [*history.newest(("assistant_message",), min(new, _READ_FOR_VERDICTS))]):
-            return found
-        judged = standings_of(history)
-        people = [*history.newest(("user_message",), _READ_FOR_VERDICTS)]
-        for each in history.newest(("statement_superseded",), _READ_FOR_VERDICTS):
-            assert isinstance(each.entry, derived.StatementSuperseded)
-            by, gone = each.entry.by, {plain(one): one for one in each.entry.words}
-            meant = {term for one in gone for term in query_terms(one)}
-            more = [it.seq for it in people if it.seq > by and _speaks_of(it.entry, meant)]
-            for line in answers:
-                text = getattr(line.entry, "text", "")
-                again = gone.keys() & set(map(plain, parts_of(text))) if line.seq > by else ()
-                holds = judged.replaced_by(by) is None and judged.replaces(by, line.seq)
-                if again and holds and not any(seq < line.seq for seq in more):
-                    words = tuple(gone[one] for one in gone if one in again)
-                    found[line.seq, by] = derived.StatementSuperseded(
-                        statement=line.seq, by=by, words=words, partly=says_more(text, words)
-                    )
-        return found
+        answer = next(history.newest(("assistant_message",), _READ_FOR_VERDICTS), None)
+        said = {plain(one) for one in parts_of(getattr(answer and answer.entry, "text", ""))}
+        for each in history.newest(("statement_superseded",), _READ_FOR_VERDICTS) if said else ():
+            for one in getattr(each.entry, "words", ()):
+                if plain(one) in said:
+                    await self.session.recall.search(one, inject.CONSIDERED, "session")
+                    return
 
     async def _hear(self, judged: Collection[int]) -> None:
         """Take note of what people corrected since, in turns that were cut short, too.
@@ -287,12 +270,6 @@ class RecallFeature(Feature):
             yield CommandPrinted(
                 text="\n".join(_row(at, hit) for at, hit in enumerate(found.hits, 1)) or NO_MATCH,
             )
-
-
-def _speaks_of(said: object, terms: set[str]) -> bool:
-    """Whether a person says something with these words, and does not only ask."""
-    text = said.text if isinstance(said, conversation.UserMessage) else ""
-    return not (terms.isdisjoint(query_terms(text)) or only_asks(text))
 
 
 def _corrects(line: entries.Line) -> bool:

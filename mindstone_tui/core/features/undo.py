@@ -11,6 +11,7 @@ from mindstone_tui.core.agent.run_tools import ask_beside
 from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import JobStarted
+from mindstone_tui.core.entries.marks import by_a_line, told
 from mindstone_tui.core.entries.store import NOBODY_KNOWS, OWN_SHELL, CommandRun
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.events import AskedScope, CommandPrinted, ToolAsked
@@ -100,9 +101,8 @@ class UndoFeature(Feature):
         text = await asyncio.to_thread(_diff, store, sets)
         with self.context.transcript.history() as history:
             known = standings_of(history).undone
-        by, left = known.of_turn(turn), known.left_in(turn)
-        all_but = f", all but {', '.join(left)}" if left else ""
-        undone = "" if by is None else f" (taken back since{all_but})"
+        marks = told(by_a_line("undone", known.of_turn(turn), known.left_in(turn)))
+        undone = "".join(f" ({one})" for one in marks)
         heading = f"Turn {turn}{undone}: {summary([c for each in sets for c in each.changes])}."
         if unsure := sorted(exact(path) for each in sets for path in each.unsure):
             heading += f" {NOBODY_KNOWS.capitalize()}: {', '.join(unsure[:_MOST_SHOWN])}."

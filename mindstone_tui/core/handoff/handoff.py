@@ -18,7 +18,7 @@ from mindstone_tui.core.context.digest import outcomes_in
 from mindstone_tui.core.context.extract import SourceMessage, approvals_of, passages_of
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part, Span, provenance
-from mindstone_tui.core.entries.marks import told, undone
+from mindstone_tui.core.entries.marks import by_a_line, told
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, digest
 from mindstone_tui.core.handoff.environment import (
@@ -271,7 +271,7 @@ def commands_text(checkpoint: Checkpoint) -> list[str]:
         f"- `{one.text}` → {_ended(one.exit, one.ok)} [{'; '.join((place, *marks))}]"
         for one in checkpoint.commands
         for place in [f"turn {one.turn}, line {one.seq}"]
-        for marks in [told(undone(one.undone, one.left_alone), sign="line ")]
+        for marks in [told(by_a_line("undone", one.undone, one.left_alone), sign="line ")]
     ]
 
 

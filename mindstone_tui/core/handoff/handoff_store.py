@@ -77,16 +77,13 @@ def show_newest(places: SessionPlaces, history: transcript.History) -> str:
     would be when it is used."""
     letter = _newest(places, history)
     text = handoff.render(letter)
-    since = changed_in(text, history, letter.covers.last)
+    since = changed_in(text, history, letter.covers.last, letter.covers.last)
     return "\n".join([*(f"Changed since: {one}" for one in since), text])
 
 
-def changed_in(
-    text: str, history: transcript.History, written: int, after: int | None = None
-) -> list[str]:
-    """Which lines that a text quotes hold no longer, by what was judged after a line or since it
-    was written, of which turns that it names files were put back, and that its task is over."""
-    after = written if after is None else after
+def changed_in(text: str, history: transcript.History, written: int, after: int) -> list[str]:
+    """Which lines that a text quotes hold no longer, by what was judged after a line, of which
+    turns that it names files were put back, and that its task ended since it was written."""
     told = corrected(history, after).items()
     quoted = [why for (seq, _), why in told if f"line {seq}]" in text]
     return [*ended(history, written), *quoted, *put_back(history, after, text)]
@@ -97,11 +94,10 @@ def ended(history: transcript.History, after: int) -> list[str]:
     kinds = ("task_started", "task_done", *standings.REWINDS)
     since = history.newest(kinds, history.head.seq - after)
     for line in standings.not_rewound(since):
-        title = shortened(getattr(line.entry, "title", ""), 200)
-        if line.kind == "task_done":
-            return [f"Done, by line {line.seq}: {title}. Its goal and its rules hold no longer."]
-        if line.kind == "task_started":
-            return [f"Another task began, by line {line.seq}: {title}. The one before is over."]
+        if title := shortened(getattr(line.entry, "title", ""), 200):
+            done = "is done: its goal and its rules hold no longer"
+            did = done if line.kind == "task_done" else "began: the one before is over"
+            return [f"By line {line.seq}, the task “{title}” {did}."]
     return []
 
 

@@ -26,14 +26,7 @@ from mindstone_tui.core.language import lists
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import all_sessions, projects
-from mindstone_tui.core.recall.acts import (
-    Act,
-    Done,
-    calls_in,
-    named_in,
-    programs_of,
-    signature_of,
-)
+from mindstone_tui.core.recall.acts import Act, Done, calls_in, named_in, programs_of, signature_of
 from mindstone_tui.core.statements.recogniser import kind_of_sentence
 from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce, one_line
 from mindstone_tui.core.tools import programs

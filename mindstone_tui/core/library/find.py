@@ -147,12 +147,7 @@ class StoredRecall:
             for answer in self._answers(query, inject.CONSIDERED, allowed, files)
         ]
         choice = inject.choose(
-            message,
-            answers,
-            self._room,
-            _estimated,
-            most=self._most,
-            session=self._own,
+            message, answers, self._room, _estimated, most=self._most, session=self._own
         )
         return AutoRecallAnswer(
             query=message,

@@ -25,6 +25,7 @@ from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.index import Inquiry, RecallIndex, SearchResult, best_of
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.reader import copies_in, rewinds_of, standings_of
+from mindstone_tui.core.values import picked, shared
 
 H = TypeVar("H", bound=Replacement)
 
@@ -190,15 +191,7 @@ def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
         stands = standings.stored(place.seq, place.turn, place.kind)
         judged = hit.superseded_by if (hit.superseded_by or at + 1) <= at else None
         by = max(filter(None, (judged, stands.superseded_by)), default=None)
-        hits.append(
-            msgspec.structs.replace(
-                hit,
-                superseded_by=by,
-                corrected={} if by else stands.corrected,
-                done_by=stands.done_by,
-                undone_by=stands.undone_by,
-                left_alone=stands.left_alone,
-                inherited=True,
-            )
-        )
+        known = shared(Replacement, stands) | picked(hit, "supersedes superseded_here imported")
+        known |= {"superseded_by": by, "corrected": {} if by else stands.corrected}
+        hits.append(msgspec.structs.replace(hit, **known, inherited=True))
     return msgspec.structs.replace(found, hits=tuple(hits))

@@ -387,12 +387,8 @@ def _lines(
             continue
         result = line.entry if isinstance(line.entry, conversation.ToolReturned) else None
         about = calls.pop(result.call, "") if result else ""
-        if wanted.takes_line(
-            role=line.role,
-            tool=result.name if result else "",
-            text=f"{about}\n{said[1]}",
-            ts=line.ts,
-        ):
+        tool, text = result.name if result else "", f"{about}\n{said[1]}"
+        if wanted.takes_line(role=line.role, tool=tool, text=text, ts=line.ts):
             yield line
 
 

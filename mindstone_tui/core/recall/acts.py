@@ -15,7 +15,7 @@ import msgspec
 
 from mindstone_tui.core.entries import Line, ToolCall, conversation
 from mindstone_tui.core.entries.actions import PATCHED, Action, ActionKind, done, kind_of
-from mindstone_tui.core.entries.marks import Standing, told, undone
+from mindstone_tui.core.entries.marks import by_a_line, imported, told
 from mindstone_tui.core.entries.store import FilesChanged
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.patterns import pattern_of
@@ -67,15 +67,9 @@ class TurnMarks(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def marks(self) -> list[str]:
         """The same in words."""
-        rewound = Standing("rewound", self.rewound, part=tuple(self.forks))
-        source = Standing("imported", source=self.imported)
-        return told(
-            (
-                *((rewound,) if self.rewound else ()),
-                *undone(self.undone, self.left_alone),
-                *((source,) if self.imported else ()),
-            )
-        )
+        rewound = by_a_line("rewound", self.rewound, self.forks)
+        undone = by_a_line("undone", self.undone, self.left_alone)
+        return told((*rewound, *undone, *imported(self.imported)))
 
 
 class Act(TurnMarks, frozen=True, kw_only=True):

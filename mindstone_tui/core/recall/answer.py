@@ -43,9 +43,8 @@ _VALUES: Final = frozenset({"colour", "time", "duration", "rate", "price", "numb
 """What changes: the newest one is in force."""
 _STEPS: Final = (0.4, 1.0, 0.75, 0.55, 0.45)
 """Shares of a hit's score for the message before it, itself, and those after it."""
-_MARK: Final = "†"
 _OWN: Final = pattern_of(
-    rf"[(,]\s?line \d+{_MARK}?(?:(?: of |;)[^)]+)?\)|\(memory/[\w-]+\.md\)"
+    r"[(,]\s?line \d+†?(?:(?: of |;)[^)]+)?\)|\(memory/[\w-]+\.md\)"
     r"|\A(?:Nothing was said about that|I found nothing (?:about that in|that surely answers))\b"
 )
 """What the guide says, with a source or for want of one."""
@@ -116,17 +115,12 @@ def source(passage: passages.Passage, *, dated: bool = True, here: str = "") -> 
     if passage.seq < 0:
         return f"({passage.entry})"
     day = passages.spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
-    line = f"line {passage.seq}{_MARK * passage.imported}"
+    line = f"line {passage.seq}"
     line += f" of {passage.session}" if here not in ("", passage.session) else ""
     # What was replaced is told as what was so before.
-    marks = told(passage.standing.stands, but=("superseded", "corrected", "imported"))
+    marks = told(passage.standing.stands, but=("superseded", "corrected"))
     line = "; ".join((line, *marks))
     return f"({day}, {line})" if day else f"({line})"
-
-
-def with_footnote(lines: str) -> str:
-    """An answer, with what the mark in it means."""
-    return f"{lines}\n{_MARK} imported: it was said to another program" if _MARK in lines else lines
 
 
 @cache

@@ -284,7 +284,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         found = [one for one in every if one.text]
         sure = any(one.sure for one in found)
         lines = (one.text for one in found if one.sure or not sure)
-        return extracts.Extract(extracts.with_footnote("\n".join(lines)), sure=sure)
+        return extracts.Extract("\n".join(lines), sure=sure)
 
     def _answer_one(self, question: str, exclude: frozenset[int]) -> extracts.Extract:
         if course.is_of_course(question):

@@ -486,7 +486,7 @@ async def hold_guide(stage: Stage, home: Path, key: SessionKey) -> None:
         said = {one["seq"]: byhand.of(one) for one in byhand.messages()}
         answer = [one for one in byhand.lines if one["kind"] == "assistant_message"][-1]["text"]
         for row in answer.splitlines():
-            for seq in map(int, re.findall(r"line (\d+)†?\)", row)):
+            for seq in map(int, re.findall(r"line (\d+)(?:; [^)]*)?\)", row)):
                 marks = {what for what, _ in said.get(seq, ())}
                 assert "rewound" not in marks, ("guide", answer)
                 assert row.startswith("Before") or "superseded" not in marks, ("guide", answer)

@@ -15,11 +15,7 @@ from mindstone_tui.core.entries.actions import Action, actions_of, kind_of
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
 from mindstone_tui.core.entries.marks import OF_ITS_TURN, What
 from mindstone_tui.core.entries.provenance import is_imported, quoted
-from mindstone_tui.core.entries.standings import (
-    REWOUND,
-    Standings,
-    turns_in_words,
-)
+from mindstone_tui.core.entries.standings import REWOUND, Standings, turns_in_words
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.language import intent, replacement, sentences
