@@ -41,7 +41,7 @@ _SHOWN: Final = 8
 _READ_FOR_VERDICTS: Final = 2_000
 """The newest lines, among which a verdict may not be written down yet."""
 _JUDGED_AT_ONCE: Final = 8
-"""Corrections that are looked into after one turn; more wait for the next."""
+"""Corrections that are looked into after one turn, the newest first; more wait for the next."""
 _SOURCE: Final = patterns.pattern_of(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
 """A line's id or a file's name, and whose it is."""
 
@@ -167,7 +167,7 @@ class RecallFeature(Feature):
         await self._hear({by for _, by in recorded})
         known = {by for _, by in recalled - recorded}
         heard = sorted(seq for seq, at in self._unjudged.items() if not rewinds.of_place(seq, at))
-        told = [history.line(seq) for seq in sorted({*heard[:_JUDGED_AT_ONCE], *known})]
+        told = [history.line(seq) for seq in sorted({*heard[-_JUDGED_AT_ONCE:], *known})]
         for line in told:
             self._unjudged.pop(line.seq, None)
         whole = [history.whole(line) for line in told]

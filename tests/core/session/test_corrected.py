@@ -32,6 +32,7 @@ from mindstone_tui.core.session.recall import SessionRecall, may_correct
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in, transcript_in
 from tests.core.session.stage import Stage, calls, on_stage, script
+from tests.core.session.test_what_counts import leave
 
 OK = {"text": "Fine."}
 
@@ -667,3 +668,17 @@ async def test_what_was_resumed_says_which_steps_are_done_since(home: Path, tmp_
         await stage.say("once more")
         assert "- write parser (planned)" in prompt(stage)
         assert "by now" not in prompt(stage)
+
+
+async def test_of_many_corrections_that_were_cut_short_the_newest_is_judged_first(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Fine."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("The roof code is 5822.")
+    others = [f"Correction: the code of lamp {one} is {one}1, not {one}0." for one in range(10, 20)]
+    for text in (*others, "Correction: the roof code is 5823, not 5822."):
+        leave(stage, text)
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/handoff write")
+        assert "[turn 1, superseded by line " in (await stage.run("/handoff show"))[1]
