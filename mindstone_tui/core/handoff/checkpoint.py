@@ -30,7 +30,7 @@ from mindstone_tui.core.values import alike
 
 Status = Literal["planned", "in_progress", "done"]
 
-FORMAT: Final = 2
+FORMAT: Final = 1
 GOAL_LENGTH: Final = 2_000
 TOPIC_LENGTH: Final = 400
 _LONGEST_TOLD: Final = 10_000

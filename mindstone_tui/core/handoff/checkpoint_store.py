@@ -8,13 +8,13 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from mindstone_tui.core.bounded_json import read_as
 from mindstone_tui.core.disk import REAL, Disk, ensure_folder, held, read_regular, replace_file
-from mindstone_tui.core.entries import Line, Part, window
+from mindstone_tui.core.entries import Line, Part, provenance, window
 from mindstone_tui.core.entries.derived import CheckpointSaved
 from mindstone_tui.core.entries.standings import Rewinds, not_rewound
 from mindstone_tui.core.entries.store import Imported
@@ -26,6 +26,7 @@ from mindstone_tui.core.handoff.resume import progress_text
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.transcript import History, reader
 
+T = TypeVar("T", checkpoints.Sourced, checkpoints.FinishedCommand)
 HashAt = Callable[[int], str | None]
 """The hash of a line of this session's history; None when it has no such line."""
 
@@ -144,7 +145,7 @@ def task_state(places: SessionPlaces, history: History, *, since: int = 0) -> Ta
         lines = _lines(history, known.head.seq + 1 - checkpoints.LOOKED_BACK)
         newest = _newest(line for line in lines if line.seq > known.head.seq)
         _refuse_rewound(known, lines, history)
-        checkpoint = load(places, newest, hashes(history))
+        checkpoint = _quoting(load(places, newest, hashes(history)), history)
         return TaskState(
             checkpoint=checkpoints.advance(checkpoint, not_rewound(lines)), newest=newest
         )
@@ -166,7 +167,7 @@ def load_proven(
     found = load(places, _newest(lines), hashes(history))
     if not also_rewound:
         _refuse_rewound(found, lines, history)
-    return found
+    return _quoting(found, history)
 
 
 def _refuse_rewound(checkpoint: Checkpoint, since: Sequence[Line], history: History) -> None:
@@ -182,6 +183,39 @@ def _refuse_rewound(checkpoint: Checkpoint, since: Sequence[Line], history: Hist
     by = None if head is None else Rewinds(since).of_place(head.seq, head.turn)
     if by is not None:
         raise _refused("rewound", f"line {by} went back to before it was saved")
+
+
+def _quoting(checkpoint: Checkpoint, history: History) -> Checkpoint:
+    """A checkpoint in which what was imported settles nothing, whichever version saved it."""
+
+    def marked(seq: int, text: str) -> str:
+        line = _line_at(history, seq) if seq else None
+        return text if line is None else provenance.quoted(line, text)
+
+    def own(items: Iterable[checkpoints.Sourced]) -> tuple[checkpoints.Sourced, ...]:
+        return tuple(one for one in items if not provenance.is_quotation(marked(one.seq, one.text)))
+
+    def quoting(items: Iterable[T]) -> tuple[T, ...]:
+        return tuple(msgspec.structs.replace(one, text=marked(one.seq, one.text)) for one in items)
+
+    asked = checkpoint.asked
+    topic = history.turn(checkpoint.goal_turn) if checkpoint.goal_turn else []
+    return msgspec.structs.replace(
+        checkpoint,
+        goal=provenance.quoted(topic[0], checkpoint.goal) if topic else checkpoint.goal,
+        constraints=own(checkpoint.constraints),
+        decisions=own(checkpoint.decisions),
+        questions=own(checkpoint.questions),
+        commitments=own(checkpoint.commitments),
+        asked=None if asked is None else quoting([asked])[0],
+        next_steps=quoting(checkpoint.next_steps),
+        commands=quoting(checkpoint.commands),
+        errors=quoting(checkpoint.errors),
+        subtasks=tuple(
+            msgspec.structs.replace(one, title=marked(one.seq, one.title))
+            for one in checkpoint.subtasks
+        ),
+    )
 
 
 def _lines(history: History, first: int, last: int | None = None) -> list[Line]:

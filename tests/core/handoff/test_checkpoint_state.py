@@ -462,7 +462,7 @@ GOOD: dict[str, Any] = {
     ("changes", "errors", "warnings"),
     [
         ({}, [], []),
-        ({"format": 3}, ["its format is 3, not 2"], []),
+        ({"format": 2}, ["its format is 2, not 1"], []),
         ({"goal": " "}, ["it has no goal"], []),
         ({"window": 0}, ["its window number is below 1"], []),
         ({"version": 0}, ["its version is below 1"], []),
