@@ -478,3 +478,98 @@ def test_every_surface_has_one_component_that_decides() -> None:
     assert not wrong
     page = (PACKAGE / "servers" / "page_files" / "page.js").read_text("utf-8")
     assert page.count('"/page/answer"') == page.count(".disabled = false") == 1
+
+
+TELLING = tuple(
+    f"mindstone_tui.{room}"
+    for room in (
+        *("cli", "tui", "servers", "api", "core.events", "core.features", "core.handoff"),
+        *("core.interchange.export", "core.library", "core.memory.consolidation"),
+        *("core.context.extract", "core.recall.answer", "core.recall.course", "core.recall.inject"),
+        *("core.agent.undo", "core.replay.survey", "core.transcript.directory"),
+    )
+)
+"""Where people and models are told of the past."""
+SPOKEN = {"UserMessage", "AssistantMessage", "AssistantPartial", "ToolReturned", "TaskStarted"}
+HOLDS_WORDS = {"entry", "hit", "passage"}
+HAS_ITS_MARKS = {"marks", "stands", "place"}
+SAYS_ITS_MARKS = {"told", "marks_of", "marks", "beside", "stands", "notes", "_standing"}
+"""What says of something how it stands; the words are made in `core/entries/marks.py` alone."""
+
+ONLY_LOOKS = {
+    # compares, counts or looks for something
+    *("core.context.extract._ranked_names", "core.features.health._probe"),
+    *("core.features.memory._said_before", "core.features.memory.after_turn"),
+    *("core.handoff.checkpoint._utterance", "core.handoff.checkpoint.take"),
+    *("core.library.at_action.after", "core.library.blame.recorded_edits"),
+    *("core.library.cost.observe", "core.library.work.about", "core.library.shared_search._says"),
+    *("core.library.search._said", "core.library.search._takes", "core.library.search.unquoted"),
+    *("core.recall.answer._alike", "core.recall.answer._around", "core.recall.answer._sentences"),
+    *("core.recall.answer.context", "core.recall.answer.doubts"),
+    *("core.replay.survey.references_in", "core.transcript.directory._title_of"),
+    *("servers.match._returned", "servers.match._take", "servers.match.exchanges"),
+    # makes the value that carries the marks of what it was made from
+    *("core.library.find._hit", "core.library.search._as_hit", "core.recall.inject._recalled"),
+    # is called by what tells the marks beside it
+    *("core.interchange.export.markdown._message", "core.interchange.export.story._scenes"),
+    *("core.interchange.export.story.take", "core.library.find.readable"),
+    *("core.transcript.directory._text_of", "servers.acp_updates._said"),
+    *("core.events.narrate_entry.of_entry", "core.features.tasks.summary_text"),
+    # tells what happens now, or what waits for an answer
+    *("core.events.from_entry._of_turn", "core.events.from_entry.appeared"),
+    *("core.features.memory.answer", "core.features.memory.lapse"),
+    *("core.features.plans._decided", "core.features.plans._proposed", "core.features.plans.plan"),
+    *("core.features.recall._known_of", "core.library.open_questions._plans"),
+    *("core.library.compactions._listed", "core.transcript.directory.said_in"),
+}
+"""What takes such words and tells nobody of them by itself."""
+
+
+def last_name(node: ast.AST) -> str:
+    return ast.unparse(node).rpartition(".")[2]
+
+
+def reads_words(function: ast.AST) -> bool:
+    """Whether it takes the words of a past entry, a passage or a hit."""
+    inside = [*ast.walk(function)]
+    named = {last_name(node) for node in inside if isinstance(node, ast.Attribute | ast.Name)}
+    holders = HOLDS_WORDS if SPOKEN.isdisjoint(named) else None
+    return any(
+        (
+            isinstance(node, ast.Attribute)
+            and node.attr in ("text", "excerpt")
+            and (holders is None or last_name(node.value) in holders)
+        )
+        or (
+            isinstance(node, ast.MatchClass)
+            and last_name(node.cls) in SPOKEN
+            and "text" in node.kwd_attrs
+        )
+        for node in inside
+    )
+
+
+def says_how_it_stands(function: ast.AST) -> bool:
+    """Whether it asks for marks."""
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr in HAS_ITS_MARKS)
+        or (isinstance(node, ast.Call) and last_name(node.func) in SAYS_ITS_MARKS)
+        for node in ast.walk(function)
+    )
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return (node for node in nodes(path) if isinstance(node, kinds))
+
+
+def test_whoever_tells_of_the_past_says_how_it_stands() -> None:
+    """What takes the words of an entry, and tells them, takes its marks; or it is named here."""
+    bare = {
+        f"{name.removeprefix('mindstone_tui.')}.{node.name}"
+        for name, path in modules().items()
+        if within(name, *TELLING)
+        for node in functions(path)
+        if reads_words(node) and not says_how_it_stands(node)
+    }
+    assert bare == ONLY_LOOKS

@@ -297,15 +297,14 @@ def _print(item: transcript.Item, standings: Standings, json: bool) -> int:
         else:
             output.say(f"  ?  {describe_line(item).text}", "red")
         return 1
-    standing = standings.of(item)
     if json:
+        standing = standings.of(item)
         # Behind the hash: what the line says of itself stays byte for byte.
         known = f',"standing":{msgspec.json.encode(standing).decode()}}}' if standing else "}"
         output.say_raw_json(item.raw.decode()[:-1] + known)
         return 0
-    heading = "  ".join(
-        [f"#{item.seq}", f"turn {item.turn}", item.kind, *(each.words for each in standing)]
-    )
+    marks = standings.told(item, but=())
+    heading = "  ".join([f"#{item.seq}", f"turn {item.turn}", item.kind, *marks])
     match item.entry:
         case UserMessage(text=text) | AssistantMessage(text=text) | AssistantPartial(text=text):
             colour = "bold cyan" if item.role == "user" else "bold"

@@ -15,6 +15,7 @@ from mindstone_tui.core import entries, errors, paths
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.library import find, profile, projects, vectors
 from mindstone_tui.core.library.search import SessionAnswer, SessionHit, search_everywhere
+from mindstone_tui.core.library.work import Act
 from mindstone_tui.core.numbers import local
 from mindstone_tui.core.text import one_line, plural
 
@@ -208,11 +209,9 @@ def _print_found(found: SessionAnswer, phrase: str, *, filtered: bool) -> None:
         hint(f"To continue from there: mindstone run -s {best.session} '/fork turn {best.turn}'")
 
 
-def marks(hit: SessionHit | find.RecalledHit) -> str:
+def marks(hit: SessionHit | find.RecalledHit | Act) -> str:
     """What is to be known of a hit before it is believed."""
-    known = hit.replaced + ["interrupted"] * (hit.kind == "assistant_partial")
-    known += [hit.imported.words] if hit.imported is not None else []
-    return "".join(f"  {one}" for one in known)
+    return "".join(f"  {one}" for one in hit.marks)
 
 
 def _whose(hit: SessionHit) -> str:

@@ -115,17 +115,17 @@ def _print_remedy(remedy: Remedy) -> None:
     say(f"    {one_line(remedy.error.reason, _WIDE)}", "red")
     for step in remedy.steps:
         verb = "ran" if step.kind == "command" else "changed"
-        say(f"    then {verb} {one_line(step.about, _WIDE)}{_marks(step)}")
+        say(f"    then {verb} {one_line(step.about, _WIDE)}{recall.marks(step)}")
     if (worked := remedy.worked) is not None:
-        say(f"    and it worked, #{worked.seq}{_marks(worked)}", "green")
+        say(f"    and it worked, #{worked.seq}{recall.marks(worked)}", "green")
 
 
 def _print_subject(each: Subject) -> None:
     spoke = each.said is not None and each.said.says
     close = "may be close to it" if each.said else "may have changed it"
     what = "worked on it" if each.touched else "spoke of it" if spoke else close
-    said = "" if each.said is None else recall.marks(each.said)
-    mark = _marks(each, known=said) + said
+    said = [] if each.said is None else each.said.marks
+    mark = "".join(f"  {one}" for one in dict.fromkeys((*each.marks, *said)))
     place = f"{each.session}  turn {each.turn}  {local(each.ts)[:10]}"
     say(f"{place}  {what}{mark}{_in(each.folder)}", "bold")
     if each.said is not None:
@@ -142,12 +142,7 @@ def _listed(files: Sequence[str]) -> str:
 
 
 def _place(act: Act) -> str:
-    return f"{act.session}  turn {act.turn}  #{act.seq}  {local(act.ts)[:10]}{_marks(act)}"
-
-
-def _marks(act: Act | Subject, known: str = "") -> str:
-    """What became of the turn in which something was done, as far as it is not known."""
-    return "".join(f"  {one}" for one in act.marks if one not in known)
+    return f"{act.session}  turn {act.turn}  #{act.seq}  {local(act.ts)[:10]}{recall.marks(act)}"
 
 
 def _in(folder: str) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.bounded_json import mapping
 from mindstone_tui.core.entries import Line, conversation
-from mindstone_tui.core.entries.standings import REPLACED, Standings
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.events.from_entry import events_of
 from mindstone_tui.core.events.narrate import aside
 from mindstone_tui.core.events.question import GRACE, answer_to, explain
@@ -206,15 +206,12 @@ def plan(pieces: Sequence[tuple[str, str]]) -> Update:
 def replayed(line: Line, standings: Standings) -> Iterator[Update]:
     """What an editor is shown of one line when it loads a session, with how the line stands."""
     said = list(_said(line))
-    stands = [each.words for each in standings.of(line) if each.what in _MARKED]
+    stands = standings.told(line)
     if stands and isinstance(line.entry, conversation.ToolReturned):
         said[0]["content"].append(_text(f"({', '.join(stands)})"))
     yield from said
     if said and stands and line.role in ("user", "assistant"):
         yield thought(f"The above: {', '.join(stands)}.\n")
-
-
-_MARKED: Final = ("rewound", "undone", "interrupted", "elsewhere", "imported", *REPLACED)
 
 
 def _said(line: Line) -> Iterator[Update]:

@@ -7,6 +7,7 @@ session, its line, its date and the hash of its line, so that whoever quotes it 
 import contextlib
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -15,7 +16,6 @@ from msgspec import Meta
 
 from mindstone_tui import api
 from mindstone_tui.core.entries import KINDS, Line, Unknown
-from mindstone_tui.core.entries.derived import replaced_in_words
 from mindstone_tui.core.entries.provenance import ImportSource, is_imported
 from mindstone_tui.core.entries.standings import REWINDS, Rewinds, Standings, not_rewound
 from mindstone_tui.core.errors import MindstoneError, NoSuchEntry, UsageError
@@ -191,7 +191,7 @@ class Lookup(msgspec.Struct, eq=False):
             "hits": [
                 {
                     **picked(hit, "session line=seq turn date=ts speaker kind score"),
-                    "replaced": ", ".join(hit.replaced),
+                    "replaced": ", ".join(hit.marks),
                     "text": hit.excerpt,
                     "whose": projects.whose_and_where(hit.program, hit.folder),
                     **_told(hit.imported),
@@ -238,7 +238,6 @@ class Lookup(msgspec.Struct, eq=False):
         return {
             **source_of(line),
             **picked(line, "kind role channel"),
-            **_imported(line, profile.Origins(self._home.places)),
             **standing,
             "text": text[offset:end],
             "characters": len(text),
@@ -262,13 +261,10 @@ class Lookup(msgspec.Struct, eq=False):
             lines = [history.whole(line) for line in (*reversed(earlier), middle, *later)]
             standings = standings_of(history)
         most = max(self._home.settings.mcp.max_chars // len(lines), 200)
-        origin = profile.Origins(self._home.places)
         return {
             "session": middle.session,
             "line": middle.seq,
-            "lines": [
-                {**_quoted(line, most, origin), **_standing(line, standings)} for line in lines
-            ],
+            "lines": [_quoted(line, most, standings) for line in lines],
         }
 
     def verify(self, session: SessionName = "") -> dict[str, Any]:
@@ -312,8 +308,7 @@ class Lookup(msgspec.Struct, eq=False):
             whole = [history.whole(line) for line in reversed(lines)]
             standings = standings_of(history)
         most = max(self._home.settings.mcp.max_chars // max(2 * len(whole), 1), 200)
-        origin = profile.Origins(self._home.places)
-        return [{**_quoted(line, most, origin), **_standing(line, standings)} for line in whole]
+        return [_quoted(line, most, standings) for line in whole]
 
     def _cited(self, hits: Sequence[RecalledHit]) -> list[dict[str, Any]]:
         """Hits with their sources, all texts together within bounds."""
@@ -337,10 +332,10 @@ class Lookup(msgspec.Struct, eq=False):
                 told["hash"] = history.line(line).hash
         else:
             told["file"] = hit.file
-        known = picked(hit, "superseded_by undone_by left_alone done_by")
+        known = picked(hit, "superseded_by undone_by left_alone done_by standing=marks")
         told |= {name: by for name, by in known.items() if by not in (None, ())}
         if hit.corrected:
-            told["corrected"] = replaced_in_words(None, hit.corrected)
+            told["corrected"] = [one.words for one in hit.stands if one.what == "corrected"]
         if len(text) > most:
             told["cut"] = True
         return told
@@ -385,10 +380,6 @@ def _told(source: ImportSource | None) -> dict[str, Any]:
     return {"imported": {"program": source.program, "file": source.path, "note": NOT_SAID_HERE}}
 
 
-def _imported(line: Line, origin: profile.Origins) -> dict[str, Any]:
-    return _told(origin(line.session, line.seq) if is_imported(line) else None)
-
-
 def _heading(said: Mapping[str, Any]) -> str:
     """Where something was said, when, and how it stands."""
     place = f"{said['session']} line {said['line']}"
@@ -397,15 +388,16 @@ def _heading(said: Mapping[str, Any]) -> str:
 
 def _standing(line: Line, standings: Standings) -> dict[str, Any]:
     """How a line stands, if there is something to know about it."""
-    found = [each.words for each in standings.of(line)]
-    return {"standing": found} if found else {}
+    found = standings.told(line, but=())
+    source = standings.source_of(line.seq) if is_imported(line) else None
+    return {**_told(source), **({"standing": found} if found else {})}
 
 
-def _quoted(line: Line, most: int, origin: profile.Origins) -> dict[str, Any]:
+def _quoted(line: Line, most: int, standings: Standings) -> dict[str, Any]:
     spoken = line.kind in TALK and bool(getattr(line.entry, "text", ""))
     text = text_of(line) if spoken else describe_line(line).text
     cut = {"cut": True} if len(text) > most else {}
-    said = {**picked(line, "kind role"), **_imported(line, origin), "text": text[:most]}
+    said = {**picked(line, "kind role"), **_standing(line, standings), "text": text[:most]}
     return {**source_of(line), **said, **cut}
 
 
@@ -415,6 +407,7 @@ def _glance(one: profile.ListedSession) -> dict[str, Any]:
         **({"rewound": one.rewound} if one.rewound else {}),
         **picked(one, "lines=entries updated"),
         "last": one_line(one.text, 200),
+        **({"standing": one.marks} if one.marks else {}),
         "readable": one.readable,
     }
 
@@ -439,15 +432,12 @@ def _spoken(
     With `counting`, nothing that was rewound.
     """
     rewinds = rewinds_of(history) if counting else Rewinds()
-    if count <= 0:
-        return []
-    found: list[Line] = []
-    for line in _backwards(history, seq) if back else history.read(seq + 1):
-        if isinstance(line, Line) and (everything or line.kind in TALK):
-            found += [line] if rewinds.of(line) is None else []
-            if len(found) == count:
-                break
-    return found
+    lines = (
+        line
+        for line in (_backwards(history, seq) if back else history.read(seq + 1))
+        if isinstance(line, Line) and (everything or line.kind in TALK) and not rewinds.of(line)
+    )
+    return list(islice(lines, count))
 
 
 def _backwards(history: History, seq: int) -> Iterator[Line]:

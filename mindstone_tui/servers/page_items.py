@@ -87,11 +87,7 @@ def items_of(event: ev.AnyEvent) -> Iterator[Item]:
 
 def items_of_line(line: Line, standings: Standings) -> Iterator[Item]:
     """What a line of history adds to the page, whoever wrote it, with how it stands."""
-    told: Item = {
-        "line": line.seq,
-        "entry": line.id,
-        "marks": [each.words for each in standings.of(line)],
-    }
+    told: Item = {"line": line.seq, "entry": line.id, "marks": standings.told(line, but=())}
     match line.entry:
         case conversation.UserMessage(text=text, queued=queued):
             said = {"text": as_written(text), "turn": line.turn, "channel": line.channel}
@@ -199,8 +195,7 @@ def recall(passages: Any) -> Item:
             **picked(one, "session line=seq date=ts speaker"),
             "text": one_line(inside(one.text), 400),
             "score": round(one.score, 2),
-            "whose": one.imported,
-            "replaced": ", ".join(one.replaced),
+            "replaced": ", ".join(one.marks),
         }
         for one in passages
     ]

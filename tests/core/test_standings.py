@@ -31,9 +31,9 @@ from mindstone_tui.core.entries.derived import (
     TodoChanged,
 )
 from mindstone_tui.core.entries.line import encode_body, seal
+from mindstone_tui.core.entries.marks import Standing
 from mindstone_tui.core.entries.standings import (
     Rewinds,
-    Standing,
     Standings,
     Undone,
     not_rewound,
@@ -368,4 +368,4 @@ def test_files_that_were_taken_over_are_folded_in_one_pass() -> None:
         line(seq, 1, Imported(path=f"{seq}", format="x", sha256="", added=0, already_there=0))
         for seq in range(1, 40_000)
     ]
-    assert Standings(lines).taken_back(1) == ()
+    assert Standings(lines).source_of(1).marks == ()

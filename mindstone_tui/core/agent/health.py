@@ -11,7 +11,7 @@ import msgspec
 
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.agent.memories import RecentHistory, now, stamp
-from mindstone_tui.core.context import budget, extract, fold, window_view
+from mindstone_tui.core.context import budget, extract, window_view
 from mindstone_tui.core.context.summary_call import Ask
 from mindstone_tui.core.entries import Line, Span, conversation, derived
 from mindstone_tui.core.errors import ContinuityError
@@ -20,6 +20,7 @@ from mindstone_tui.core.health.fidelity import Judged, judge
 from mindstone_tui.core.health.monitor import Monitor
 from mindstone_tui.core.paths import SessionPlaces
 from mindstone_tui.core.providers.guide import GUIDE
+from mindstone_tui.core.transcript import History, standings_of
 from mindstone_tui.core.values import shared
 
 PROBING: Final = 3.0
@@ -28,16 +29,18 @@ PROBES: Final = 10
 """Questions about what just left."""
 
 
-async def judge_summary(read: fold.ReadLines, summaries: Sequence[int], ask: Ask | None) -> Judged:
+async def judge_summary(history: History, summaries: Sequence[int], ask: Ask | None) -> Judged:
     """Have a model judge the newest of these summaries against its whole originals."""
     if ask is None:
         raise ContinuityError("No model may be asked here.", "/model chooses one that can.")
+    read = window_view.reader(history)
     newest = next(iter(read(summaries[-1], summaries[-1])), None) if summaries else None
     if newest is None or not isinstance(newest.entry, derived.SummaryDerived):
         raise ContinuityError("There is no summary in the window to judge.", "/compact makes one.")
     summary = newest.entry
     lines = [line for span in summary.sources for line in read(span.first, span.last)]
-    return await judge(ask, extract.as_text(extract.passages_of(lines)), summary.text)
+    said = extract.passages_of(lines, standings_of(history))
+    return await judge(ask, extract.as_text(said), summary.text)
 
 
 class Health(msgspec.Struct, dict=True, eq=False):
@@ -109,7 +112,8 @@ class Health(msgspec.Struct, dict=True, eq=False):
         with self._context.transcript.history() as history:
             read = window_view.reader(history)
             lines = [line for span in spans for line in read(span.first, span.last)]
-        probes = fidelity.draw(extract.passages_of(lines), PROBES)
+            said = extract.passages_of(lines, standings_of(history))
+        probes = fidelity.draw(said, PROBES)
         try:
             async with asyncio.timeout(PROBING):
                 return await fidelity.measure(probes, self._recall, self._context.count)
@@ -120,7 +124,7 @@ class Health(msgspec.Struct, dict=True, eq=False):
         """Have a model judge the newest summary of the window; its verdict, and alerts, written."""
         with self._context.transcript.history() as history:
             summaries = self._context.window.fold.state.summaries
-            judged = await judge_summary(window_view.reader(history), summaries, ask)
+            judged = await judge_summary(history, summaries, ask)
         verdict = derived.SummaryJudged(
             **shared(derived.SummaryScore, judged),
             summary=summaries[-1],

@@ -447,13 +447,15 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         self, since: int, ask: summary_call.Ask | None = None, budget: int = consolidation.BUDGET
     ) -> AsyncIterator[consolidation.Review]:
         """Review history after `since`; each piece is recorded before the next is read."""
-        reviewer = consolidation.Reviewer(count=self._context.count, ask=ask, budget=budget)
         shelf = files.read_shelf(self.agent)
         corrected = [one.entry.sources for one in self.proposals.values() if one.corrects]
         with self._context.transcript.history() as history:
             read = window_view.reader(history)
-            head, rewinds = history.head.seq, reader.rewinds_of(history)
-            until = retired_in(history)
+            head, judged = history.head.seq, reader.standings_of(history)
+            until, rewinds = retired_in(history), judged.rewinds
+            reviewer = consolidation.Reviewer(
+                count=self._context.count, judged=judged, ask=ask, budget=budget
+            )
 
             def counting(first: int) -> Iterator[Line]:
                 # What a fork took along is reviewed where it was said.

@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-import msgspec
-
 from mindstone_tui.core.context.messages import argument_values
 from mindstone_tui.core.entries import Line, Part, Span, conversation, spans_of, standings
 from mindstone_tui.core.entries.actions import Action, actions_of, told
-from mindstone_tui.core.entries.derived import replaced_in_words, undone_in_words
+from mindstone_tui.core.entries.marks import OF_ITSELF
 from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.sentences import sentences, shortened
@@ -71,34 +69,29 @@ Passages = Sequence[SourceMessage]
 """What was said, in order."""
 
 
-def passages_of(
-    lines: Iterable[Line], judged: standings.Standings | None = None
-) -> tuple[SourceMessage, ...]:
+def passages_of(lines: Iterable[Line], judged: standings.Standings) -> tuple[SourceMessage, ...]:
     """What was said and what tools gave back; bookkeeping and derived entries are no material.
 
     What replaced it is told by the standings of the whole history: a verdict may stand anywhere.
     """
     read = list(lines)
     done = {action.seq: action for action in actions_of(read)}
-    judged = judged or standings.Standings()
-
-    def newer(one: SourceMessage) -> list[str]:
-        parts = judged.corrected_by(one.seq)
-        told = replaced_in_words(judged.replaced_by(one.seq), parts, sign="line ")
-        by = judged.undone.of_place(one.seq, one.turn)
-        told += undone_in_words(by, judged.undone.left_in(one.turn), sign="line ")
-        return [*judged.taken_back(one.seq), *told]
-
-    return tuple(
-        msgspec.structs.replace(one, mark=", ".join(newer(one)) or one.mark)
-        for one in (_passage(line, done.get(line.seq)) for line in read)
-        if one is not None
-    )
+    every = (_passage(line, done.get(line.seq), judged) for line in read)
+    return tuple(one for one in every if one is not None)
 
 
-def _passage(line: Line, action: Action | None) -> SourceMessage | None:
+def _passage(
+    line: Line, action: Action | None, judged: standings.Standings
+) -> SourceMessage | None:
+    marks = [*judged.source_of(line.seq).marks]
+    marks += judged.told(line, sign="line ", but=("imported", *OF_ITSELF))
     spoken = partial(
-        SourceMessage, seq=line.seq, turn=line.turn, entry=line.id, imported=is_imported(line)
+        SourceMessage,
+        seq=line.seq,
+        turn=line.turn,
+        entry=line.id,
+        imported=is_imported(line),
+        mark=", ".join(marks),
     )
     match line.entry:
         case conversation.UserMessage(text=text):
@@ -112,7 +105,7 @@ def _passage(line: Line, action: Action | None) -> SourceMessage | None:
             own = "" if line.entry.only_quotes else text
             return spoken(speaker="assistant", text=whole, said=own if own != whole else None)
         case conversation.AssistantPartial(text=text):
-            return spoken(speaker="assistant", text=text, mark="cut off")
+            return spoken(speaker="assistant", text=text)
         case conversation.ToolReturned(text=text, name=name, finding=finding):
             return spoken(
                 speaker="tool", text=unfenced(text), name=name, finding=finding, action=action

@@ -88,7 +88,7 @@ class CompactionSteps:
         for line, size in sorted(found, key=lambda one: -one[1])[:SHORTENED]:
             if trim.freed_by(taken) >= excess:
                 break
-            material = summaries.Material(passages=extract.passages_of([line]))
+            material = summaries.Material(passages=self._passages([line]))
             outcome = await summaries.summarise("tool_result_summary", material, self.summarizer)
             calls += outcome.calls
             if isinstance(outcome, summaries.Summary):
@@ -228,11 +228,12 @@ class CompactionSteps:
         entry = outcome.entry(msgspec.structs.replace(self.live.fold.state, summaries=staying))
         self.lines.append(self.live.record(entry, self.call.turn))
         self.lines.append(prune.leave(self.live, self.call, gone, before, self.live.mode))
+        said = self._passages(line for unit in leaving for line in unit.lines)
         return cascade.Effect(
             why=outcome.why,
             strategy=name,
             calls=outcome.calls,
-            fidelity=_kept_share([line for unit in leaving for line in unit.lines], entry.text),
+            fidelity=_kept_share(said, entry.text),
         )
 
     def _gains(self, leaving: Sequence[Exchange], staying: Collection[int], text: str) -> bool:
@@ -265,7 +266,7 @@ class CompactionSteps:
         self, report: summaries.Summary, units: Sequence[Exchange]
     ) -> summaries.Summary:
         lines = sorted((line for unit in units for line in unit.lines), key=lambda line: line.seq)
-        text = summaries.labelled(report.text, extract.passages_of(lines), self.summarizer.nonce())
+        text = summaries.labelled(report.text, self._passages(lines), self.summarizer.nonce())
         return msgspec.structs.replace(report, text=text, tokens_after=self.count(text))
 
     def _passages(self, lines: Iterable[entries.Line]) -> tuple[extract.SourceMessage, ...]:
@@ -324,9 +325,9 @@ class CompactionSteps:
         return tuple(sorted(staying))
 
 
-def _kept_share(originals: Iterable[entries.Line], text: str) -> float | None:
+def _kept_share(originals: extract.Passages, text: str) -> float | None:
     """How much of what must survive stands in a text; None when the originals had nothing."""
-    facts = extract.facts_of(extract.passages_of(originals), extract.SURVIVORS)
+    facts = extract.facts_of(originals, extract.SURVIVORS)
     wanted = sum(len(getattr(facts, name)) for name in extract.Facts.__struct_fields__)
     return round(1 - len(extract.missing(facts, text)) / wanted, 4) if wanted else None
 

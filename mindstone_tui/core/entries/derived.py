@@ -1,35 +1,26 @@
 """Recall, and everything derived from history: labelled, with its sources, never the record."""
 
 import hashlib
-from collections.abc import Collection
 from typing import Any, Final, Literal
 
 import msgspec
 
 from mindstone_tui.core.entries.base import ByHand, Entry, Part, Place, Span, TextEntry
+from mindstone_tui.core.entries.marks import (
+    HERE,
+    Corrected,
+    Standing,
+    by_a_line,
+    imported,
+    replaced,
+    told,
+)
+from mindstone_tui.core.entries.provenance import ImportSource
 from mindstone_tui.core.entries.store import FilesRestored
 from mindstone_tui.core.entries.window import WindowState
 from mindstone_tui.core.patterns import pattern_of
-from mindstone_tui.core.text import one_line
 
 Importance = Literal["critical", "high", "normal"]
-
-
-HERE: Final = " of this session"
-"""Behind a line's number, where what it replaces stands in another one."""
-Corrected = dict[int, tuple[str, ...]]
-"""The sentences of a text that hold no longer, by the line that replaces them."""
-
-
-def replaced_in_words(
-    by: int | None, corrected: Corrected, *, here: bool = False, sign: str = "#"
-) -> list[str]:
-    """`superseded by #12`, or `corrected in part by #12: “The admin is called Rosa.”`."""
-    where = HERE if here else ""
-    if by is not None:
-        return [f"superseded by {sign}{by}{where}"]
-    told = ((by, one_line(" ".join(words), 200)) for by, words in corrected.items())
-    return [f"corrected in part by {sign}{by}{where}: “{words}”" for by, words in told]
 
 
 def in_force(corrected: Corrected) -> Corrected:
@@ -47,12 +38,6 @@ def in_force(corrected: Corrected) -> Corrected:
     return dict(sorted(kept.items()))
 
 
-def undone_in_words(by: int | None, left: Collection[str] = (), *, sign: str = "#") -> list[str]:
-    """`changes to files taken back by #12, all but a.py`: beside what a turn says and did."""
-    kept = f", all but {one_line(', '.join(left), 200)}" if left else ""
-    return [f"changes to files taken back by {sign}{by}{kept}"] if by else []
-
-
 _UNDONE: Final = pattern_of(r" \(changes to files taken back by line \d.*\)\Z")
 
 
@@ -61,7 +46,7 @@ def with_undone(words: str, turn: int, seq: int, act: FilesRestored) -> str:
     if not act.whole(turn):
         return words
     by, left = act.then(seq, turn, 0, ())
-    marks = (f" ({mark})" for mark in undone_in_words(by, left, sign="line "))
+    marks = (f" ({mark})" for mark in told(by_a_line("undone", by, left), sign="line "))
     return "".join([_UNDONE.sub("", words), *marks])
 
 
@@ -83,15 +68,30 @@ class Replacement(Part, kw_only=True):
     done_by: int | None = None
     """The line in which the task ended that began with this one."""
 
+    imported: ImportSource | str | None = None
+    """Where the words come from, if they were not said here; they are quoted, not obeyed."""
+    interrupted: bool = False
+    """Whether they were cut off."""
+
     @property
-    def replaced(self) -> list[str]:
+    def stands(self) -> tuple[Standing, ...]:
+        """How it stands, as its line does by `Standings`."""
+        source = self.imported if isinstance(self.imported, str | None) else self.imported.words
+        return (
+            *replaced(self.superseded_by, self.corrected, HERE if self.superseded_here else ""),
+            *by_a_line("done", self.done_by),
+            *by_a_line("undone", self.undone_by, self.left_alone),
+            *((Standing("interrupted"),) if self.interrupted else ()),
+            *imported(source or ""),
+        )
+
+    @property
+    def marks(self) -> list[str]:
         """The same in words."""
-        told = replaced_in_words(self.superseded_by, self.corrected, here=self.superseded_here)
-        told += [] if self.done_by is None else [f"done by #{self.done_by}"]
-        return told + undone_in_words(self.undone_by, self.left_alone)
+        return told(self.stands)
 
 
-class RecalledPassage(Replacement):
+class RecalledPassage(Replacement, kw_only=True):
     """One passage that was brought back, with the way to its source."""
 
     seq: Place

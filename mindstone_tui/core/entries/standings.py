@@ -8,7 +8,7 @@ refers to keeps the standing it was written with.
 """
 
 from collections.abc import Collection, Iterable
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -26,26 +26,29 @@ from mindstone_tui.core.entries.conversation import (
 )
 from mindstone_tui.core.entries.derived import (
     BY_CORRECTION,
-    Corrected,
     MemoryDecided,
     RecallInjected,
+    Replacement,
     StatementSuperseded,
     TaskDone,
     TaskStarted,
     in_force,
-    replaced_in_words,
-    undone_in_words,
 )
 from mindstone_tui.core.entries.line import Line
-from mindstone_tui.core.entries.provenance import Provenance, is_imported
+from mindstone_tui.core.entries.marks import (
+    OF_ITSELF,
+    Corrected,
+    Standing,
+    What,
+    by_a_line,
+    replaced,
+    told,
+)
+from mindstone_tui.core.entries.provenance import ImportSource, Provenance, is_imported
 from mindstone_tui.core.entries.store import FilesRestored, Imported
 from mindstone_tui.core.entries.window import Restored, Rewound
 from mindstone_tui.core.text import one_line, plural
 
-What = Literal[
-    "rewound", "superseded", "corrected", "undone", "done", "interrupted", "unsent", "queued",
-    "copied", "elsewhere", "imported", "derived", "redacted",
-]  # fmt: skip
 GOES_BACK: Final = frozenset([
     "user_message", "assistant_message", "assistant_partial", "model_failed", "turn_started",
     "turn_ended", "tool_called", "tool_asked", "tool_answered", "tool_approved", "tool_refused",
@@ -79,8 +82,6 @@ UNDONE: Final = "What this turn did to files was taken back"
 COUNTS_AGAIN: Final = "This turn counts again."
 DONE_AGAIN: Final = "What this turn did to files was done again."
 """What is said instead once that is so no longer."""
-REPLACED: Final = ("superseded", "corrected")
-"""How a line stands whose words, or some of them, another line replaced."""
 REWINDS: Final = frozenset(("rewound", "restored"))
 TAKES_BACK: Final = REWINDS | {"files_restored"}
 """Kinds of lines that say what became of whole turns."""
@@ -91,35 +92,6 @@ def turns_in_words(turns: int, rewound: int, before: int = 0) -> str:
     taken back without a word."""
     told = plural(turns - before, "turn") + (f" ({rewound:,} rewound)" if rewound else "")
     return f"{told} after {before:,} before the fork" if before else told
-
-
-class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing to know about an entry before it is used; an entry in force may have some, too."""
-
-    what: What
-    by: int | None = None
-    """The line that made it so."""
-    source: str = ""
-    """Where it comes from: the session of a copy, the program and the file of an import."""
-    part: tuple[str, ...] = ()
-    """The sentences that were corrected, where the rest holds; the files that were left alone."""
-
-    @property
-    def words(self) -> str:
-        """The same for a reader: `rewound by #57`, `copied from agent:main:work`."""
-        match self.what:
-            case "imported":
-                return self.source or "imported"
-            case "copied":
-                return f"copied from {self.source}" if self.source else "copied"
-            case "corrected":
-                return replaced_in_words(None, {self.by or 0: self.part})[0]
-            case "elsewhere":
-                return "said elsewhere, as a client told it"
-            case "undone":
-                return undone_in_words(self.by, self.part)[0]
-            case what:
-                return what if self.by is None else f"{what} by #{self.by}"
 
 
 class _Rewind(msgspec.Struct):
@@ -345,9 +317,9 @@ class Standings:
         undone = f"{UNDONE}, all but {one_line(left, 200)}." if left else f"{UNDONE}."
         return (REWOUND,) * self.took_back(turn) + (undone,) * (by is not None)
 
-    def taken_back(self, seq: int) -> tuple[str, ...]:
-        """That imported words were taken back, or do not simply hold, where they come from."""
-        return self._provenance.of(seq).marks
+    def source_of(self, seq: int) -> ImportSource:
+        """Where the imported words of a line come from."""
+        return self._provenance.of(seq)
 
     def replaced_by(self, seq: int, *, sent: bool = False) -> int | None:
         """The newest line that still replaces one; `sent` says that any does."""
@@ -389,6 +361,24 @@ class Standings:
         gone = by in self.rewinds.there or self.rewinds.of_place(by, turn) is not None
         return not so_again and not gone
 
+    def stored(self, seq: int, turn: int, kind: str) -> Replacement:
+        """The same of something that is told of by its place, as the library keeps it."""
+        over = self.task_over(seq) if kind in ("task_started", "task_done") else None
+        by = over.by if over and over.what == "superseded" else self.replaced_by(seq)
+        back = self.undone.of_place(seq, turn) if kind in DID else None
+        return Replacement(
+            superseded_by=by,
+            corrected=self.corrected_by(seq),
+            done_by=over.by if over and over.what == "done" else None,
+            undone_by=back,
+            left_alone=self.undone.left_in(turn) if back else (),
+            interrupted=kind == "assistant_partial",
+        )
+
+    def told(self, line: Line, *, sign: str = "#", but: Collection[What] = OF_ITSELF) -> list[str]:
+        """What is said beside a line wherever it is told of, in words."""
+        return told(self.of(line), sign=sign, but=but)
+
     def of(self, line: Line) -> tuple[Standing, ...]:
         """What is to be known about a line; nothing for one that simply holds."""
         found: list[Standing] = []
@@ -397,17 +387,13 @@ class Standings:
             # A verdict goes with the correction that it follows from, whenever it was written.
             correction = line.entry.by
             by = self.rewinds.of_place(correction, self._turns.get(correction, 0))
-        if by is not None:
-            found.append(Standing("rewound", by))
+        found += by_a_line("rewound", by)
         # A queued message was sent, whatever became of that.
-        if by := self.replaced_by(line.seq, sent=isinstance(line.entry, MessageQueued)):
-            found.append(Standing("superseded", by))
-        parts = self.corrected_by(line.seq).items()
-        found += [Standing("corrected", by, part=part) for by, part in parts]
+        by = self.replaced_by(line.seq, sent=isinstance(line.entry, MessageQueued))
+        found += replaced(by, self.corrected_by(line.seq))
         if isinstance(line.entry, TaskStarted | TaskDone) and (over := self.task_over(line.seq)):
             found.append(over)
-        if undone := self.undone.of(line):
-            found.append(Standing("undone", undone, part=self.undone.left_in(line.turn)))
+        found += by_a_line("undone", self.undone.of(line), self.undone.left_in(line.turn))
         match line.entry:
             case AssistantPartial() | TurnEnded(ending="interrupted"):
                 found.append(Standing("interrupted"))
@@ -424,7 +410,8 @@ class Standings:
         if line.turn in self._elsewhere and line.kind in DID:
             found.append(Standing("elsewhere"))
         if is_imported(line):
-            found.append(Standing("imported", source=self._provenance.of(line.seq).words))
+            source = self.source_of(line.seq)
+            found.append(Standing("imported", source=source.words, part=source.marks))
         if _BLACKENED in line.raw:
             found.append(Standing("redacted"))
         return tuple(found)

@@ -12,6 +12,7 @@ from msgspec.structs import asdict, replace
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Entry, Line, Unknown, conversation, derived, store, window
+from mindstone_tui.core.entries.marks import replaced
 from mindstone_tui.core.entries.provenance import is_imported
 from mindstone_tui.core.events import narrate_entry
 from mindstone_tui.core.numbers import megabytes
@@ -178,7 +179,7 @@ def _window_change(line: Line) -> ev.WindowChanged | None:
             gone += ["the handoff"] if handoff is not None else []
             detail = f"{' and '.join(gone)} left the prompt to make room; the transcript keeps them"
         case derived.StatementSuperseded(statement=seq, by=by, part=part):
-            detail = f"#{seq} is {derived.replaced_in_words(None if part else by, {by: part})[0]}"
+            detail = f"#{seq} is {replaced(None if part else by, {by: part})[0].words}"
         case entry:
             if (line_of := narrate_entry.always("window", entry.kind, entry)) is None:
                 return None

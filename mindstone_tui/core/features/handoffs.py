@@ -37,7 +37,10 @@ _SAID: Final = frozenset({"user_message", "assistant_message", "tool_returned"})
 _LOOKED_BACK: Final = 10_000
 
 _SINCE: Final = "corrected since"
-_CHANGE: Final = ("statement_superseded", "todo_changed", *TAKES_BACK)
+_CHANGE: Final = (
+    *("statement_superseded", "todo_changed", "task_started", "task_done"),
+    *TAKES_BACK,
+)
 
 
 class Handoffs(msgspec.Struct, eq=False):
@@ -100,7 +103,7 @@ class Handoffs(msgspec.Struct, eq=False):
         text = before.rpartition("\n")[0] if told else before
         steps = changed_since(text, self._tasks.state().checkpoint)
         with self._context.transcript.history() as history:
-            rows = "\n".join([*handoff_store.changed_in(text, history), *steps])
+            rows = "\n".join([*handoff_store.changed_in(text, history, replayed.seq, -1), *steps])
         if rows not in taken.text or (told and not rows):
             data = f"\n{as_data(rows, origin=_SINCE, nonce=fresh_nonce())}" if rows else ""
             entry = derived.HandoffReplayed(

@@ -14,6 +14,8 @@ from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.entries import conversation, derived, standings
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.events.from_entry import announcements
+from mindstone_tui.core.language.replacement import plain
+from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.recall import inject, passages, ranking
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
@@ -39,7 +41,7 @@ _SHOWN: Final = 8
 _READ_FOR_VERDICTS: Final = 2_000
 """The newest lines, among which a verdict may not be written down yet."""
 _JUDGED_AT_ONCE: Final = 8
-"""Corrections that are looked into after one turn; more wait for the next."""
+"""Corrections that are looked into after one turn, the newest first; more wait for the next."""
 _SOURCE: Final = patterns.pattern_of(r"(?:[0-9A-HJKMNP-TV-Z]{26}|[\w/.-]+\.md)(?: \S+)?")
 """A line's id or a file's name, and whose it is."""
 
@@ -127,6 +129,7 @@ class RecallFeature(Feature):
                     self.context.window.record(used)
         if recalled is None and recall.silent:
             self.context.window.record(derived.RecallUsed(silent=recall.silent))
+        await self._look_again()
         judged = await self.judge()
         self.failed, recall.failure = recall.failure, ""
         if not self.failed:
@@ -164,12 +167,23 @@ class RecallFeature(Feature):
         await self._hear({by for _, by in recorded})
         known = {by for _, by in recalled - recorded}
         heard = sorted(seq for seq, at in self._unjudged.items() if not rewinds.of_place(seq, at))
-        told = [history.line(seq) for seq in sorted({*heard[:_JUDGED_AT_ONCE], *known})]
+        told = [history.line(seq) for seq in sorted({*heard[-_JUDGED_AT_ONCE:], *known})]
         for line in told:
             self._unjudged.pop(line.seq, None)
         whole = [history.whole(line) for line in told]
         corrected = await asyncio.to_thread(recall.corrected_in, whole, known)
         return recall.verdicts(recorded, recalled, corrected)
+
+    async def _look_again(self) -> None:
+        """Search for what was replaced and the newest answer says again: it is judged with that."""
+        history = self.session.history
+        answer = next(history.newest(("assistant_message",), _READ_FOR_VERDICTS), None)
+        said = {plain(one) for one in parts_of(getattr(answer and answer.entry, "text", ""))}
+        for each in history.newest(("statement_superseded",), _READ_FOR_VERDICTS) if said else ():
+            for one in getattr(each.entry, "words", ()):
+                if plain(one) in said:
+                    await self.session.recall.search(one, inject.CONSIDERED, "session")
+                    return
 
     async def _hear(self, judged: Collection[int]) -> None:
         """Take note of what people corrected since, in turns that were cut short, too.
@@ -205,8 +219,7 @@ class RecallFeature(Feature):
         if not found.hits:
             return ToolResult(text=NO_MATCH, finding="nothing found")
         said = await self.session.recall.answer(arguments.query, asking)
-        origin = self.session.sources.origin
-        rendered = (inject.render(hit, origin=origin, whole=True) for hit in found.hits)
+        rendered = (inject.render(hit, whole=True) for hit in found.hits)
         answer = (f"{ANSWER if said.sure else NEAREST}{said.text}",) if said.text else ()
         text, full = bounded("\n\n".join((*answer, *rendered)), context)
         return ToolResult(
@@ -255,11 +268,7 @@ class RecallFeature(Feature):
                 memories=True,
             )
             yield CommandPrinted(
-                text="\n".join(
-                    _row(at, hit, self.session.sources.origin)
-                    for at, hit in enumerate(found.hits, 1)
-                )
-                or NO_MATCH,
+                text="\n".join(_row(at, hit) for at, hit in enumerate(found.hits, 1)) or NO_MATCH,
             )
 
 
@@ -308,10 +317,10 @@ def _drop(services: SessionServices, source: _Source) -> CommandPrinted:
     return CommandPrinted(text=f"{source.name} is not recalled here any more.")
 
 
-def _row(number: int, hit: ranking.Hit, origin: inject.OriginOf) -> str:
+def _row(number: int, hit: ranking.Hit) -> str:
     passage = hit.passage
     facts = (passage.pointer, passage.ts[:10], passage.speaker or passage.role)
-    where = ", ".join(filter(None, (*facts, *inject.marks_of(hit, origin))))
+    where = ", ".join(filter(None, (*facts, *inject.marks_of(hit))))
     return f"{number:>2}. {hit.score:.2f}  {where}\n    {one_line(hit.text, 200)}"
 
 

@@ -11,6 +11,7 @@ from mindstone_tui.core.agent.run_tools import ask_beside
 from mindstone_tui.core.agent.undo import FileKeeper
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.derived import JobStarted
+from mindstone_tui.core.entries.marks import by_a_line, told
 from mindstone_tui.core.entries.store import NOBODY_KNOWS, OWN_SHELL, CommandRun
 from mindstone_tui.core.errors import UndoError
 from mindstone_tui.core.events import AskedScope, CommandPrinted, ToolAsked
@@ -24,7 +25,7 @@ from mindstone_tui.core.session.features import Feature, Happening, WrongUse, co
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import exact, fresh_nonce, one_line, plural
 from mindstone_tui.core.tools.verdicts import judge
-from mindstone_tui.core.transcript.reader import rewinds_of, standings_of
+from mindstone_tui.core.transcript.reader import standings_of
 from mindstone_tui.core.undo.changes import ChangeSet, PathChange, described, diff_of, summary
 from mindstone_tui.core.undo.objects import ObjectStore
 from mindstone_tui.core.undo.restore import Outlook
@@ -100,9 +101,8 @@ class UndoFeature(Feature):
         text = await asyncio.to_thread(_diff, store, sets)
         with self.context.transcript.history() as history:
             known = standings_of(history).undone
-        by, left = known.of_turn(turn), known.left_in(turn)
-        all_but = f", all but {', '.join(left)}" if left else ""
-        undone = "" if by is None else f" (taken back since{all_but})"
+        marks = told(by_a_line("undone", known.of_turn(turn), known.left_in(turn)))
+        undone = "".join(f" ({one})" for one in marks)
         heading = f"Turn {turn}{undone}: {summary([c for each in sets for c in each.changes])}."
         if unsure := sorted(exact(path) for each in sets for path in each.unsure):
             heading += f" {NOBODY_KNOWS.capitalize()}: {', '.join(unsure[:_MOST_SHOWN])}."
@@ -446,10 +446,7 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
         left = f"it was found: {NOBODY_KNOWS}" if origin and origin.unsure else left
         first = f"put back by {step.by} (line {step.seq}{of}), as {left}"
     asked = _asked_in(services, origin.turn) if origin and not origin.unsure else ""
-    because = f" You asked: “{asked}”" if asked else ""
-    rewinds = rewinds_of(services.context.window.history)
-    if origin is not None and rewinds.of_turn(origin.turn) is not None:
-        because += " That turn was rewound since."
+    because = f" You asked: {asked}." if asked else ""
     shows = f"\n`/diff turn {origin.turn}` shows it." if origin else ""
     return CommandPrinted(
         text=services.context.redactor.redact(f"{name}: {first}.{since}{because}{shows}").text,
@@ -458,9 +455,13 @@ def why_file(services: SessionServices, argument: str) -> CommandPrinted | None:
 
 
 def _asked_in(services: SessionServices, turn: int) -> str:
-    """What the person asked for in a turn, in one line."""
-    asked = (line.entry for line in services.context.window.history.turn(turn))
-    return next((one_line(e.text, 160) for e in asked if isinstance(e, UserMessage)), "")
+    """What the person asked for in a turn, in one line, and how that stands."""
+    for line in services.context.window.history.turn(turn):
+        if isinstance(line.entry, UserMessage):
+            marks = standings_of(services.context.window.history).told(line)
+            said = f"“{one_line(line.entry.text, 160)}”"
+            return f"{said} ({'; '.join(marks)})" if marks else said
+    return ""
 
 
 def _meant(keeper: FileKeeper, argument: str) -> tuple[str, str]:

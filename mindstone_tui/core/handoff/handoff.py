@@ -18,7 +18,7 @@ from mindstone_tui.core.context.digest import outcomes_in
 from mindstone_tui.core.context.extract import SourceMessage, approvals_of, passages_of
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part, Span, provenance
-from mindstone_tui.core.entries.derived import undone_in_words
+from mindstone_tui.core.entries.marks import by_a_line, told
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.handoff.checkpoint import Checkpoint, Sourced, digest
 from mindstone_tui.core.handoff.environment import (
@@ -94,7 +94,7 @@ def compose(
     lines: Sequence[Line],
     environment: Environment,
     *,
-    judged: Standings | None = None,
+    judged: Standings,
     written: str,
     trigger: str,
     count: Count,
@@ -134,7 +134,7 @@ def compose(
 class _Source:
     """The lines as a handoff reads them, once for every extent that is tried."""
 
-    def __init__(self, lines: Sequence[Line], judged: Standings | None, left: str) -> None:
+    def __init__(self, lines: Sequence[Line], judged: Standings, left: str) -> None:
         self.left = [f"- {left}"] if left else []
         self.passages = passages_of(lines, judged)
         self.imported = [one.seq for one in self.passages if one.imported]
@@ -268,10 +268,10 @@ def fresh_errors(checkpoint: Checkpoint) -> list[Sourced]:
 def commands_text(checkpoint: Checkpoint) -> list[str]:
     """Commands that were run last, with how they ended."""
     return [
-        f"- `{one.text}` → {_ended(one.exit, one.ok)} [{'; '.join((place, *undone))}]"
+        f"- `{one.text}` → {_ended(one.exit, one.ok)} [{'; '.join((place, *marks))}]"
         for one in checkpoint.commands
         for place in [f"turn {one.turn}, line {one.seq}"]
-        for undone in [undone_in_words(one.undone, one.left_alone, sign="line ")]
+        for marks in [told(by_a_line("undone", one.undone, one.left_alone), sign="line ")]
     ]
 
 

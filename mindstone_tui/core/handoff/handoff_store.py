@@ -77,17 +77,28 @@ def show_newest(places: SessionPlaces, history: transcript.History) -> str:
     would be when it is used."""
     letter = _newest(places, history)
     text = handoff.render(letter)
-    since = changed_in(text, history, letter.covers.last)
+    since = changed_in(text, history, letter.covers.last, letter.covers.last)
     return "\n".join([*(f"Changed since: {one}" for one in since), text])
 
 
-def changed_in(text: str, history: transcript.History, after: int = -1) -> list[str]:
-    """Which lines that a text quotes hold no longer, by what was judged after a line, and of
-    which turns that it names files were put back."""
+def changed_in(text: str, history: transcript.History, written: int, after: int) -> list[str]:
+    """Which lines that a text quotes hold no longer, by what was judged after a line, of which
+    turns that it names files were put back, and that its task ended since it was written."""
     told = corrected(history, after).items()
-    return [why for (seq, _), why in told if f"line {seq}]" in text] + put_back(
-        history, after, text
-    )
+    quoted = [why for (seq, _), why in told if f"line {seq}]" in text]
+    return [*ended(history, written), *quoted, *put_back(history, after, text)]
+
+
+def ended(history: transcript.History, after: int) -> list[str]:
+    """That the task of that time is over, if it is."""
+    kinds = ("task_started", "task_done", *standings.REWINDS)
+    since = history.newest(kinds, history.head.seq - after)
+    for line in standings.not_rewound(since):
+        if title := shortened(getattr(line.entry, "title", ""), 200):
+            done = "is done: its goal and its rules hold no longer"
+            did = done if line.kind == "task_done" else "began: the one before is over"
+            return [f"By line {line.seq}, the task “{title}” {did}."]
+    return []
 
 
 def _newest(places: SessionPlaces, history: transcript.History) -> handoff.Letter:
@@ -114,7 +125,8 @@ def corrected(history: transcript.History, after: int) -> dict[tuple[int, tuple[
             said, part = history.whole(history.line(by)), getattr(judged.entry, "part", ())
             if isinstance(said.entry, UserMessage) and known.replaces(by, seq):
                 which = f"Of line {seq}, “{' '.join(part)}”" if part else f"Line {seq}"
-                why = f"{which} holds no longer, by line {by}: {shortened(said.entry.text, 200)}"
+                beside = ", ".join((f"by line {by}", *known.told(said, sign="line ")))
+                why = f"{which} holds no longer, {beside}: {shortened(said.entry.text, 200)}"
                 told[seq, part] = why
     return told
 
@@ -148,7 +160,7 @@ def take_over_newest(places: SessionPlaces, history: transcript.History, count: 
     ]
     used = {one.entry.sha256 for one in since if isinstance(one.entry, HandoffReplayed)}
     judged = transcript.standings_of(history)
-    gone = [*corrected(history, letter.covers.last).values()]
+    gone = [*ended(history, letter.covers.last), *corrected(history, letter.covers.last).values()]
     gone += put_back(history, letter.covers.last, letter.body)
     return take_over(
         letter, standings.not_rewound(since), count, judged=judged, replayed=used, gone=gone
@@ -160,7 +172,7 @@ def take_over(
     since: Sequence[Line],
     count: Count,
     *,
-    judged: standings.Standings | None = None,
+    judged: standings.Standings,
     replayed: Collection[str] = (),
     gone: Collection[str] = (),
     nonce: str = "",

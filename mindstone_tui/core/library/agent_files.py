@@ -9,7 +9,6 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +20,6 @@ from mindstone_tui.core.context.fold import Fold
 from mindstone_tui.core.entries.conversation import SessionOpened, ToolReturned
 from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.library import open_questions
-from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
 from mindstone_tui.core.recall import candidates, embedding, speak, store, thresholds
 from mindstone_tui.core.recall.index import Asked, InMemoryIndex, Inquiry, RecallIndex, SearchResult
@@ -218,13 +216,6 @@ class SourceText(msgspec.Struct, frozen=True):
     origin: str
 
 
-_TOLD: Final = (
-    *("rewound", "superseded", "corrected", "undone", "done", "interrupted", "unsent", "queued"),
-    *("elsewhere", "imported"),
-)
-"""What a model that reads a line must know of it."""
-
-
 class Sources(msgspec.Struct, dict=True, eq=False):
     """Everything a pointer in a prompt can lead to."""
 
@@ -233,10 +224,6 @@ class Sources(msgspec.Struct, dict=True, eq=False):
     _settings: RecallSettings
     refer: Refer
     _open_history: Callable[[], transcript.History]
-
-    @cached_property
-    def origin(self) -> Origins:
-        return Origins(self._home)
 
     def read(self, pointer: str) -> SourceText:
         """What a pointer names; raises `NoSuchEntry`."""
@@ -272,8 +259,7 @@ class Sources(msgspec.Struct, dict=True, eq=False):
     def _of_line(self, history: transcript.History, line: entries.Line, origin: str) -> SourceText:
         open_questions.check_sent(history, line)
         finding = f"#{line.seq}, {line.kind} of turn {line.turn}"
-        standing = (one for one in transcript.standings_of(history).of(line) if one.what in _TOLD)
-        origin = ", ".join((origin, *(one.words for one in standing)))
+        origin = ", ".join((origin, *transcript.standings_of(history).told(line)))
         return SourceText(_whole_text(history, line), finding, origin)
 
     def _may_look_into(self, key: paths.SessionKey) -> bool:

@@ -20,18 +20,13 @@ from typing import Final, NamedTuple
 
 from mindstone_tui.core import errors, paths, patterns, tokens, transcript
 from mindstone_tui.core.entries import ToolCall, actions, conversation
+from mindstone_tui.core.entries.marks import OF_ITSELF
+from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.language import lists
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import all_sessions, projects
-from mindstone_tui.core.recall.acts import (
-    Act,
-    Done,
-    calls_in,
-    named_in,
-    programs_of,
-    signature_of,
-)
+from mindstone_tui.core.recall.acts import Act, Done, calls_in, named_in, programs_of, signature_of
 from mindstone_tui.core.statements.recogniser import kind_of_sentence
 from mindstone_tui.core.text import INJECTED, as_data, fresh_nonce, one_line
 from mindstone_tui.core.tools import programs
@@ -222,18 +217,19 @@ class AtAction:
         exchanges = list({_exchange(act): act for act in changes}.values())
         for act in exchanges[:_EXCHANGES]:
             # What does not name the file was said about something else, read again later.
-            for one in self._said_in(act):
+            for one, marks in self._said_in(act):
                 if _names(one, path) and _settles(one):
-                    return f"About {path}, {_place(act)}:", one
+                    return f"About {path}, {', '.join((_place(act), *marks))}:", one
         return None
 
-    def _said_in(self, act: Act) -> Iterator[str]:
-        """The sentences of the person in the exchange of an act."""
+    def _said_in(self, act: Act) -> Iterator[tuple[str, list[str]]]:
+        """The sentences of the person in the exchange of an act that hold, and how."""
         places = self._home.session(paths.SessionKey.parse(act.session))
         with (
             contextlib.suppress(errors.MindstoneError, OSError),
             transcript.History(places) as history,
         ):
+            judged = transcript.standings_of(history)
             # The person spoke before the first answer, and what follows may be long.
             for line in history.turn(act.turn, before=conversation.AssistantMessage):
                 if isinstance(line.entry, conversation.UserMessage):
@@ -241,7 +237,14 @@ class AtAction:
                     text = whole.text if isinstance(whole, conversation.UserMessage) else ""
                     if len(text) > _DICTATED or _WRITTEN_OUT.search(text):
                         continue
-                    yield from (" ".join(sentence.text.split()) for sentence in prose(text))
+                    # What another line replaced settles nothing any more.
+                    if judged.replaced_by(line.seq) is not None:
+                        continue
+                    gone = {one for it in judged.corrected_by(line.seq).values() for one in it}
+                    short = [MARK, *judged.source_of(line.seq).marks] if is_imported(line) else []
+                    marks = [*short, *judged.told(line, but=("corrected", "imported", *OF_ITSELF))]
+                    told = (" ".join(sentence.text.split()) for sentence in prose(text))
+                    yield from ((one, marks) for one in told if one not in gone)
 
 
 class _Misuse(NamedTuple):
@@ -441,7 +444,8 @@ def _is_same(about: str, path: str, project: Path) -> bool:
 def _place(act: Act) -> str:
     key = paths.SessionKey.parse(act.session)
     named = key.main if key.agent == paths.DEFAULT_SESSION.agent else act.session
-    return f"{act.ts[:10]} in {one_line(_LONG_NAME.sub('…', named), 28)} #{act.seq}"
+    place = f"{act.ts[:10]} in {one_line(_LONG_NAME.sub('…', named), 28)} #{act.seq}"
+    return ", ".join((place, *act.marks))
 
 
 def _fitting(head: str, quoted: str) -> str:

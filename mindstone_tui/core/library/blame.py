@@ -37,6 +37,7 @@ from mindstone_tui.core.entries import (
     provenance,
     standings,
 )
+from mindstone_tui.core.entries.marks import told
 from mindstone_tui.core.library import lineage
 from mindstone_tui.core.library.profile import OWN, current_profile
 from mindstone_tui.core.library.projects import ProjectSessions
@@ -220,12 +221,8 @@ class KeptFiles:
                 self._standings[session] = reader.standings_of(history)
             for line in map(history.whole, history.turn(turn)):
                 if isinstance(line.entry, conversation.UserMessage):
-                    known = {each.what: each for each in self._standings[session].of(line)}
-                    marks: list[str] = [each for each in known if each in ("rewound", "imported")]
-                    if (back := known.get("rewound")) is not None:
-                        place = (session, line.seq, turn, back.by or 0)
-                        forks = lineage.standing_in(self._home, *place)
-                        marks += [f"standing in {each}" for each in forks]
+                    stands = self._standings[session].of(line)
+                    marks = told(lineage.with_forks(self._home, line, stands))
                     return _Asked(line.ts, line.entry.text, tuple(marks))
         return _Asked("", "", ())
 

@@ -89,7 +89,6 @@ class StoredRecall:
         self._own = str(key)
         self._scope: Scope = scope
         self._home = home
-        self._origins = profile.Origins(home)
         self._settings = settings
         self._agent = key.agent
         self._most = settings.recall.max_passages
@@ -133,7 +132,7 @@ class StoredRecall:
         found = recall_index.best_of(*self._answers(query, count, allowed, files), k=count)
         return RecallAnswer(
             query=found.query,
-            hits=[self._hit(hit) for hit in found.hits],
+            hits=[_hit(hit) for hit in found.hits],
             abstained=found.abstained,
             vectors=found.vectors,
         )
@@ -148,24 +147,13 @@ class StoredRecall:
             for answer in self._answers(query, inject.CONSIDERED, allowed, files)
         ]
         choice = inject.choose(
-            message,
-            answers,
-            self._room,
-            _estimated,
-            most=self._most,
-            session=self._own,
-            origin=self._origins,
+            message, answers, self._room, _estimated, most=self._most, session=self._own
         )
         return AutoRecallAnswer(
             query=message,
-            injected=[self._hit(each.hit) for each in choice.injected],
+            injected=[_hit(each.hit) for each in choice.injected],
             silent=choice.silent or None,
         )
-
-    def _hit(self, hit: ranking.Hit) -> RecalledHit:
-        passage = hit.passage
-        source = self._origins(passage.session, passage.seq) if passage.imported else None
-        return msgspec.structs.replace(_hit(hit), imported=source)
 
     def _answers(
         self, query: str, count: int, allowed: candidates.Filter, files: Collection[str]
@@ -313,7 +301,6 @@ def _hit(hit: ranking.Hit) -> RecalledHit:
         parts={name: round(value, 4) for name, value in hit.parts.items()},
         text=hit.text,
         tokens=_estimated(hit.text),
-        imported=None,
         entries=[line] if in_transcript else [],
         file=None if in_transcript else passage.entry,
         **shared(Replacement, hit),

@@ -4,7 +4,7 @@ A fork copies a window. What had left that window is not in the fork's own trans
 still be found from there.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
 from functools import cache
@@ -13,15 +13,19 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from mindstone_tui.core import errors, paths
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
 from mindstone_tui.core.entries.derived import Replacement
+from mindstone_tui.core.entries.marks import Standing
 from mindstone_tui.core.entries.standings import CHANGES, Standings
 from mindstone_tui.core.entries.window import Forked
+from mindstone_tui.core.library.profile import Origins
 from mindstone_tui.core.recall import ranking
 from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.index import Inquiry, RecallIndex, SearchResult, best_of
 from mindstone_tui.core.transcript import History
 from mindstone_tui.core.transcript.reader import copies_in, rewinds_of, standings_of
+from mindstone_tui.core.values import picked, shared
 
 H = TypeVar("H", bound=Replacement)
 
@@ -89,9 +93,19 @@ def standing_in(home: paths.Places, session: str, seq: int, turn: int, by: int) 
     return found[::-1]
 
 
-def with_ends(home: paths.Places, hits: Sequence[H]) -> list[H]:
-    """The same; those that began a task which is over say what ended it, and none is replaced by
-    what was taken back where it comes from."""
+def with_forks(home: paths.Places, line: Line, stands: Sequence[Standing]) -> Iterator[Standing]:
+    """The same, with the forks in which a line that was rewound still stands."""
+    for one in stands:
+        if one.what == "rewound" and one.by is not None:
+            forks = standing_in(home, line.session, line.seq, line.turn, one.by)
+            one = msgspec.structs.replace(one, part=tuple(forks))
+        yield one
+
+
+def as_they_stand(home: paths.Places, hits: Sequence[H]) -> list[H]:
+    """The same, with what the library does not keep of them: where imported words come from, what
+    ended the task that they began, and that nothing is replaced by what was taken back there."""
+    origin = Origins(home)
 
     @cache
     def known(session: str) -> Standings:
@@ -103,9 +117,13 @@ def with_ends(home: paths.Places, hits: Sequence[H]) -> list[H]:
     for hit in hits:
         place: Any = getattr(hit, "passage", hit)
         if place.kind in ("task_started", "task_done") and not getattr(hit, "inherited", False):
-            hit = msgspec.structs.replace(hit, **_end_of(known(place.session), place.seq))
-        if place.imported and (hit.superseded_by or hit.corrected):
-            gone = known(place.session).rewinds.there
+            over = known(place.session).stored(place.seq, place.turn, place.kind)
+            hit = msgspec.structs.replace(
+                hit, superseded_by=over.superseded_by, done_by=over.done_by
+            )
+        if hit.imported is not None:
+            hit = msgspec.structs.replace(hit, imported=origin(place.session, place.seq))
+            gone = known(place.session).rewinds.there if hit.superseded_by or hit.corrected else ()
             by = None if hit.superseded_by in gone else hit.superseded_by
             corrected = {seq: part for seq, part in hit.corrected.items() if seq not in gone}
             hit = msgspec.structs.replace(hit, superseded_by=by, corrected=corrected)
@@ -114,16 +132,11 @@ def with_ends(home: paths.Places, hits: Sequence[H]) -> list[H]:
 
 
 def told_whole(home: paths.Places, answers: Sequence[SearchResult]) -> list[SearchResult]:
-    """The same answers, each hit with what ended the task that it began."""
+    """The same answers, each hit as it stands."""
     return [
-        msgspec.structs.replace(each, hits=tuple(with_ends(home, each.hits))) for each in answers
+        msgspec.structs.replace(each, hits=tuple(as_they_stand(home, each.hits)))
+        for each in answers
     ]
-
-
-def _end_of(standings: Standings, seq: int) -> dict[str, Any]:
-    """What is to be known of a task that began at a line."""
-    over = standings.task_over(seq)
-    return {} if over is None else {f"{over.what}_by": over.by}
 
 
 def _places(home: paths.Places, session: str) -> paths.SessionPlaces:
@@ -174,16 +187,11 @@ def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
     for hit in found.hits:
         if standings.took_back(hit.passage.turn):
             continue
+        place = hit.passage
+        stands = standings.stored(place.seq, place.turn, place.kind)
         judged = hit.superseded_by if (hit.superseded_by or at + 1) <= at else None
-        by = max(filter(None, (judged, standings.replaced_by(hit.passage.seq))), default=None)
-        corrected = {} if by else standings.corrected_by(hit.passage.seq)
-        stands: dict[str, Any] = {"superseded_by": by, "corrected": corrected}
-        undone = standings.undone.of_place(hit.passage.seq, hit.passage.turn)
-        stands |= {
-            "undone_by": undone,
-            "left_alone": standings.undone.left_in(hit.passage.turn) if undone else (),
-        }
-        if hit.passage.kind in ("task_started", "task_done"):
-            stands |= _end_of(standings, hit.passage.seq)
-        hits.append(msgspec.structs.replace(hit, **stands, inherited=True))
+        by = max(filter(None, (judged, stands.superseded_by)), default=None)
+        known = shared(Replacement, stands) | picked(hit, "supersedes superseded_here imported")
+        known |= {"superseded_by": by, "corrected": {} if by else stands.corrected}
+        hits.append(msgspec.structs.replace(hit, **known, inherited=True))
     return msgspec.structs.replace(found, hits=tuple(hits))

@@ -20,7 +20,7 @@ from mindstone_tui.core.handoff import checkpoint_store, handoff, handoff_store
 from mindstone_tui.core.handoff.environment import files_touched, observe
 from mindstone_tui.core.library.all_sessions import AllSessions
 from mindstone_tui.core.library.lease import appending
-from mindstone_tui.core.library.profile import Origins
+from mindstone_tui.core.library.lineage import told_whole
 from mindstone_tui.core.library.projects import ProjectSessions
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
@@ -87,13 +87,13 @@ class ProjectRecall:
             for one in asked:
                 inquiry = Inquiry(one, CONSIDERED, Filter(without=DERIVED))
                 answers.append(library.search(inquiry, keys, apart))
+        answers = told_whole(self._home, answers)
         choice = choose(
             prompt,
             answers,
             self._settings.attach.recall_tokens,
             rough_count,
             most=self._settings.recall.max_passages,
-            origin=Origins(self._home),
         )
         if not choice.injected:
             return ""

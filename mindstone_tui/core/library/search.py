@@ -21,18 +21,18 @@ from mindstone_tui.core import errors, numbers, transcript
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Line, conversation, provenance
 from mindstone_tui.core.entries.derived import Replacement
+from mindstone_tui.core.entries.standings import Rewinds, Standings
 from mindstone_tui.core.language.sentences import pieces
 from mindstone_tui.core.language.words import indexed, plain_words, query_terms, root
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.library.file_states import FilesOfSession
-from mindstone_tui.core.library.lineage import with_ends
+from mindstone_tui.core.library.lineage import as_they_stand
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall import candidates, catch_up, embedding, index, speak, thresholds
 from mindstone_tui.core.recall.acts import Done
 from mindstone_tui.core.recall.ranking import Hit
 from mindstone_tui.core.text import as_written, shortened, unfenced, without_reminders
-from mindstone_tui.core.transcript.reader import rewinds_of
 from mindstone_tui.core.values import alike, shared
 
 _AROUND: Final = 80
@@ -112,15 +112,18 @@ def _read(
     phrase = " ".join(query.casefold().split())
     if not (words := list(dict.fromkeys(plain_words(phrase)))):
         return []
-    scored = _scored(str(session.key), _lines(session, wanted), phrase, words)
     try:
-        return heapq.nlargest(count, scored, key=lambda hit: (hit.score, hit.seq))
+        with transcript.History(session) as history:
+            standings = transcript.standings_of(history)
+            read = _lines(history, wanted, standings.rewinds)
+            scored = _scored(str(session.key), read, phrase, words, standings)
+            return heapq.nlargest(count, scored, key=lambda hit: (hit.score, hit.seq))
     except (errors.MindstoneError, OSError):  # `doctor` says what is wrong with it
         return []
 
 
 def _scored(
-    session: str, lines: Iterable[Line], phrase: str, words: list[str]
+    session: str, lines: Iterable[Line], phrase: str, words: list[str], standings: Standings
 ) -> Iterator[SessionHit]:
     for line in lines:
         if not (said := _said(line)):
@@ -137,7 +140,8 @@ def _scored(
                 excerpt=excerpt(text[start : start + 2 * _READ], words),
                 speaker=speaker,
                 by="reading",
-                imported=provenance.UNKNOWN if provenance.is_imported(line) else None,
+                **shared(Replacement, standings.stored(line.seq, line.turn, line.kind))
+                | {"imported": provenance.UNKNOWN if provenance.is_imported(line) else None},
             )
 
 
@@ -222,9 +226,8 @@ class _Search(msgspec.Struct, frozen=True):
         )
         if self.settings.history.search == "server" and not self.wanted.needs_profile:
             found = self._with_servers(found)
-        origin = profiles.Origins(self.home)
-        hits = [_told_whose(self.home, origin, hit) for hit in found.hits]
-        hits = with_ends(self.home, _with_changes(self.home, hits))
+        hits = [_told_whose(self.home, hit) for hit in found.hits]
+        hits = as_they_stand(self.home, _with_changes(self.home, hits))
         return msgspec.structs.replace(found, hits=tuple(hits))
 
     def _chosen(self) -> list[SessionPlaces]:
@@ -336,16 +339,13 @@ def supported(hits: Sequence[SessionHit]) -> list[SessionHit]:
     return raised
 
 
-def _told_whose(home: Places, origin: profiles.Origins, hit: SessionHit) -> SessionHit:
+def _told_whose(home: Places, hit: SessionHit) -> SessionHit:
     """The hit, with what is known of its session."""
     profile = (
         profiles.stored_profile(home.session(SessionKey.parse(hit.session)))
         or profiles.SessionProfile()
     )
-    source = origin(hit.session, hit.seq) if hit.imported is not None else None
-    return msgspec.structs.replace(
-        hit, program=profile.program, folder=profile.folder, imported=source
-    )
+    return msgspec.structs.replace(hit, program=profile.program, folder=profile.folder)
 
 
 def _with_changes(home: Places, hits: Sequence[SessionHit]) -> list[SessionHit]:
@@ -389,27 +389,23 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _lines(session: SessionPlaces, wanted: profiles.SessionFilter) -> Iterator[Line]:
+def _lines(
+    history: transcript.History, wanted: profiles.SessionFilter, rewinds: Rewinds
+) -> Iterator[Line]:
     """The lines of a session that are meant and in force."""
     calls: dict[str, str] = {}
-    with transcript.History(session) as history:
-        rewinds = rewinds_of(history)
-        for line in catch_up.reading(history)(0):
-            if rewinds.of(line) is not None:
-                continue
-            if isinstance(line.entry, conversation.AssistantMessage):
-                calls |= {call.id: call.arguments for call in line.entry.calls}
-            if (said := _said(line)) is None:
-                continue
-            result = line.entry if isinstance(line.entry, conversation.ToolReturned) else None
-            about = calls.pop(result.call, "") if result else ""
-            if wanted.takes_line(
-                role=line.role,
-                tool=result.name if result else "",
-                text=f"{about}\n{said[1]}",
-                ts=line.ts,
-            ):
-                yield line
+    for line in catch_up.reading(history)(0):
+        if rewinds.of(line) is not None:
+            continue
+        if isinstance(line.entry, conversation.AssistantMessage):
+            calls |= {call.id: call.arguments for call in line.entry.calls}
+        if (said := _said(line)) is None:
+            continue
+        result = line.entry if isinstance(line.entry, conversation.ToolReturned) else None
+        about = calls.pop(result.call, "") if result else ""
+        tool, text = result.name if result else "", f"{about}\n{said[1]}"
+        if wanted.takes_line(role=line.role, tool=tool, text=text, ts=line.ts):
+            yield line
 
 
 def _more(count: int, wanted: profiles.SessionFilter) -> int:
@@ -440,6 +436,5 @@ def _as_hit(session: str, hit: Hit, query: str) -> SessionHit:
         score=hit.score,
         excerpt=excerpt(unfenced(without_reminders(hit.text)), map(root, query_terms(query))),
         says=hit.parts.get("words", 0.0) > 0,
-        imported=provenance.UNKNOWN if hit.passage.imported else None,
         **shared(Replacement, hit),
     )

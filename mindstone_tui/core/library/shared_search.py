@@ -203,7 +203,7 @@ def _proven(hits: Sequence[Hit], shared: passage_store.PassageStore) -> Iterator
         if isinstance(line, Line) and _says(line, hit.passage, shared):
             # An older program did not keep there whether it was imported; the line knows.
             passage = msgspec.structs.replace(hit.passage, imported=is_imported(line))
-            yield msgspec.structs.replace(hit, passage=passage)
+            yield msgspec.structs.replace(hit, passage=passage, imported=passage.standing.imported)
 
 
 def _says(line: Line, passage: Passage, shared: passage_store.PassageStore) -> bool:

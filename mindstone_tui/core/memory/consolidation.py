@@ -17,6 +17,7 @@ from mindstone_tui.core.config.settings import ModelSettings
 from mindstone_tui.core.context import extract, prompts
 from mindstone_tui.core.context.summary_call import Ask, Count, ask_model, asked_about
 from mindstone_tui.core.entries import Line, Part
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.language import lists, sentences
 from mindstone_tui.core.language.words import tokens_of
 from mindstone_tui.core.memory.files import Kind, Shelf, Shelved, render
@@ -92,6 +93,7 @@ class Reviewer(msgspec.Struct, metaclass=Value, frozen=True, kw_only=True):
     """How a review is made."""
 
     count: Count
+    judged: Standings
     ask: Ask | None = None
     budget: int = BUDGET
     timeout: float = ModelSettings().aside_timeout
@@ -104,7 +106,7 @@ async def review(
     """Look at history after `since`, piece by piece, until the head or the budget is reached."""
     known = [one.memory.body for one in shelf.live]
     spent = 0
-    for piece, through, tokens in _pieces(read(since + 1), reviewer.count):
+    for piece, through, tokens in _pieces(read(since + 1), reviewer):
         spent += tokens
         found, objection = await _look(piece, reviewer)
         fresh, left_out = _fresh(found, known)
@@ -124,23 +126,25 @@ async def review(
 
 
 def _pieces(
-    lines: Iterable[Line], count: Count
+    lines: Iterable[Line], reviewer: Reviewer
 ) -> Iterable[tuple[tuple[extract.SourceMessage, ...], int, int]]:
     """Passages in runs of about `PIECE` tokens, each with the last line it covers."""
     piece: list[Line] = []
     tokens = 0
     for line in lines:
         piece.append(line)
-        tokens += sum(count(one.text) for one in _spoken([line]))
+        tokens += sum(reviewer.count(one.text) for one in _spoken([line], reviewer.judged))
         if tokens >= PIECE:
-            yield _spoken(piece), line.seq, tokens
+            yield _spoken(piece, reviewer.judged), line.seq, tokens
             piece, tokens = [], 0
     if piece:
-        yield _spoken(piece), piece[-1].seq, tokens
+        yield _spoken(piece, reviewer.judged), piece[-1].seq, tokens
 
 
-def _spoken(lines: Sequence[Line]) -> tuple[extract.SourceMessage, ...]:
-    heard = extract.passages_of(lines)
+def _spoken(lines: Iterable[Line], judged: Standings) -> tuple[extract.SourceMessage, ...]:
+    """What was said here and holds: what another line replaced is no memory."""
+    hold = (line for line in lines if judged.replaced_by(line.seq) is None)
+    heard = extract.passages_of(hold, judged)
     return tuple(one for one in heard if one.speaker != "tool" and not one.imported)
 
 
@@ -148,7 +152,10 @@ async def _look(passages: extract.Passages, reviewer: Reviewer) -> tuple[list[Re
     plain = findings_in(passages)
     if reviewer.ask is None or not passages:
         return plain, ""
-    text = "\n\n".join(f"[{one.seq} · {one.speaker}]\n{one.text[:_SHOWN]}" for one in passages)
+    text = "\n\n".join(
+        f"[{' · '.join(filter(None, (str(one.seq), one.speaker, one.mark)))}]\n{one.text[:_SHOWN]}"
+        for one in passages
+    )
     prompt = prompts.load("consolidation").text
     messages = asked_about(text, prompt, origin="conversation", nonce=reviewer.nonce())
     reply = await ask_model(reviewer.ask, "consolidation", messages, within=reviewer.timeout)

@@ -15,7 +15,7 @@ import msgspec
 
 from mindstone_tui.core.entries import Line, ToolCall, conversation
 from mindstone_tui.core.entries.actions import PATCHED, Action, ActionKind, done, kind_of
-from mindstone_tui.core.entries.derived import undone_in_words
+from mindstone_tui.core.entries.marks import by_a_line, imported, told
 from mindstone_tui.core.entries.store import FilesChanged
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.patterns import pattern_of
@@ -67,10 +67,9 @@ class TurnMarks(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def marks(self) -> list[str]:
         """The same in words."""
-        forks = f", standing in {', '.join(self.forks)}" if self.forks else ""
-        rewound = [f"rewound by #{self.rewound}{forks}"] if self.rewound else []
-        undone = undone_in_words(self.undone, self.left_alone)
-        return [*rewound, *undone, *([self.imported] if self.imported else ())]
+        rewound = by_a_line("rewound", self.rewound, self.forks)
+        undone = by_a_line("undone", self.undone, self.left_alone)
+        return told((*rewound, *undone, *imported(self.imported)))
 
 
 class Act(TurnMarks, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries.derived import undone_in_words
+from mindstone_tui.core.entries.marks import told
 from mindstone_tui.core.language.intent import only_asks
 from mindstone_tui.core.language.lists import expression, lists_in, pattern_beside
 from mindstone_tui.core.language.replacement import plain, replaces
@@ -43,9 +43,8 @@ _VALUES: Final = frozenset({"colour", "time", "duration", "rate", "price", "numb
 """What changes: the newest one is in force."""
 _STEPS: Final = (0.4, 1.0, 0.75, 0.55, 0.45)
 """Shares of a hit's score for the message before it, itself, and those after it."""
-_MARK: Final = "†"
 _OWN: Final = pattern_of(
-    rf"[(,]\s?line \d+{_MARK}?(?:(?: of |;)[^)]+)?\)|\(memory/[\w-]+\.md\)"
+    r"[(,]\s?line \d+†?(?:(?: of |;)[^)]+)?\)|\(memory/[\w-]+\.md\)"
     r"|\A(?:Nothing was said about that|I found nothing (?:about that in|that surely answers))\b"
 )
 """What the guide says, with a source or for want of one."""
@@ -116,17 +115,12 @@ def source(passage: passages.Passage, *, dated: bool = True, here: str = "") -> 
     if passage.seq < 0:
         return f"({passage.entry})"
     day = passages.spoken_date(passage.ts).rpartition(" ")[0] if dated else ""
-    line = f"line {passage.seq}{_MARK * passage.imported}"
+    line = f"line {passage.seq}"
     line += f" of {passage.session}" if here not in ("", passage.session) else ""
-    cut_off = ["interrupted"] * (passage.kind == "assistant_partial")
-    undone = undone_in_words(passage.undone, json.loads(passage.left_alone))
-    line = "; ".join((line, *cut_off, *undone))
+    # What was replaced is told as what was so before.
+    marks = told(passage.standing.stands, but=("superseded", "corrected"))
+    line = "; ".join((line, *marks))
     return f"({day}, {line})" if day else f"({line})"
-
-
-def with_footnote(lines: str) -> str:
-    """An answer, with what the mark in it means."""
-    return f"{lines}\n{_MARK} imported: it was said to another program" if _MARK in lines else lines
 
 
 @cache
@@ -190,7 +184,7 @@ class Remark(msgspec.Struct, frozen=True):
 
 def _gone_of(passage: passages.Passage) -> set[str]:
     """The sentences of a message that are on record as corrected, as they are compared."""
-    return {plain(one) for words in ranking.corrected_of(passage).values() for one in words}
+    return {plain(one) for words in passage.parts_replaced.values() for one in words}
 
 
 class SpokenSentence(msgspec.Struct, frozen=True):
@@ -215,7 +209,7 @@ class SpokenSentence(msgspec.Struct, frozen=True):
     def replaced_by(self) -> int:
         """The later line that replaces it, on record or by this search; 0 while it holds."""
         said, own = self.said.passage, plain(self.text)
-        parts = ranking.corrected_of(said).items()
+        parts = said.parts_replaced.items()
         by = (line for line, words in parts if own in map(plain, words))
         return said.superseded or next(by, 0)
 

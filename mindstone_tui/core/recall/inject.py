@@ -1,12 +1,12 @@
 """Auto recall before a turn, in pure steps: whether to ask, what for, what fits, how it reads."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries import Line, provenance
+from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected, Replacement
 from mindstone_tui.core.language import intent, lists, words
 from mindstone_tui.core.recall import index, speak
@@ -16,8 +16,6 @@ from mindstone_tui.core.text import as_data, one_line
 from mindstone_tui.core.values import alike, shared
 
 Counter = Callable[[str], int]
-OriginOf = Callable[[str, int], provenance.ImportSource]
-"""The program and the file of an imported line, by its session and its number."""
 
 CONSIDERED: Final = 24
 """Passages that a turn looks at before it chooses."""
@@ -37,19 +35,12 @@ _AND_ASKS: Final = lists.pattern_beside(__file__, "and asks", re.IGNORECASE)
 _REFERS_BACK: Final = lists.pattern_beside(__file__, "refers back", re.IGNORECASE)
 
 
-def nowhere_known(session: str, seq: int) -> provenance.ImportSource:
-    """Where nobody can look it up, imported words are marked all the same."""
-    return provenance.UNKNOWN
-
-
 class Injected(msgspec.Struct, frozen=True):
     """A hit as it will be shown to the model, and what it costs."""
 
     hit: Hit
     text: str
     tokens: int
-    imported: str = ""
-    """Where its words come from, if they were not said here."""
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +116,6 @@ def choose(
     most: int,
     session: str = "",
     said: Iterable[Line] = (),
-    origin: OriginOf = nowhere_known,
 ) -> Choice:
     """The best hits of those answers that have something to say, as many as fit.
 
@@ -143,13 +133,13 @@ def choose(
     spoken = [each for each, reason in zip(answers, reasons, strict=True) if not reason]
     if not spoken:
         rules = [hit for each in answers for hit in speak.rules_that_apply(message, each.hits)]
-        applying = tuple(fill(rules, room, count, session, origin)[:most])
+        applying = tuple(fill(rules, room, count, session)[:most])
         silent = "" if applying else reasons[0]
         return Choice(injected=applying, silent=silent, vectors=answers[0].vectors)
     found = index.best_of(*spoken, k=sum(len(each.hits) for each in spoken))
     worth = mark_corrected(speak.worth_injecting(message, found.hits), passages_of(said))
-    best = raise_threshold(worth[:most], room, lambda hit: count(render(hit, session, origin)))
-    chosen = fill(best, room, count, session, origin)
+    best = raise_threshold(worth[:most], room, lambda hit: count(render(hit, session)))
+    chosen = fill(best, room, count, session)
     silent = "" if chosen else NO_ROOM if worth else NOTHING_NEW
     return Choice(
         injected=tuple(chosen),
@@ -180,32 +170,19 @@ def raise_threshold(hits: Sequence[Hit], room: int, size: Callable[[Hit], int]) 
     return [hits[at] for at in kept]
 
 
-def fill(
-    hits: Sequence[Hit],
-    room: int,
-    count: Counter,
-    session: str = "",
-    origin: OriginOf = nowhere_known,
-) -> list[Injected]:
+def fill(hits: Sequence[Hit], room: int, count: Counter, session: str = "") -> list[Injected]:
     """The hits that fit into the room, best first; none is cut to fit."""
     chosen: list[Injected] = []
     left = room
     for hit in hits:
-        text = render(hit, session, origin)
+        text = render(hit, session)
         if (tokens := count(text)) <= left:
-            chosen.append(Injected(hit, text, tokens, imported_from(hit.passage, origin)))
+            chosen.append(Injected(hit, text, tokens))
             left -= tokens
     return chosen
 
 
-def imported_from(passage: Passage, origin: OriginOf) -> str:
-    """Where a passage's words come from, if they were not said here."""
-    return origin(passage.session, passage.seq).words if passage.imported else ""
-
-
-def render(
-    hit: Hit, session: str = "", origin: OriginOf = nowhere_known, *, whole: bool = False
-) -> str:
+def render(hit: Hit, session: str = "", *, whole: bool = False) -> str:
     """One recalled passage under a short heading: where it stands, its date and its speaker.
 
     A line of another session than the one given is named with its session, and imported words with
@@ -216,20 +193,16 @@ def render(
     if passage.seq >= 0 and passage.session != session:
         where = f"{passage.session} {where}"
     turn = f"turn {passage.turn}" if whole and passage.seq >= 0 else ""
-    facts = [where, turn, spoken_date(passage.ts), _speaker(passage), *marks_of(hit, origin)]
+    facts = [where, turn, spoken_date(passage.ts), _speaker(passage), *marks_of(hit)]
     if whole:
         facts.append(f"score {hit.score:.2f}")
     return f"[{' · '.join(fact for fact in facts if fact)}]\n{hit.text}"
 
 
-def marks_of(hit: Hit, origin: OriginOf = nowhere_known) -> Iterator[str]:
-    """What is to be known of a passage before it is believed."""
-    yield imported_from(hit.passage, origin)
-    if hit.passage.kind == "assistant_partial":
-        yield "interrupted"
-    if hit.supersedes:
-        yield "newer than " + ", ".join(f"#{seq}" for seq in hit.supersedes)
-    yield from hit.replaced
+def marks_of(hit: Hit) -> list[str]:
+    """What is to be known of a passage before it is believed, and what it replaces."""
+    older = ", ".join(f"#{seq}" for seq in hit.supersedes)
+    return [*hit.marks, *([f"newer than {older}"] if older else [])]
 
 
 def _speaker(passage: Passage) -> str:
@@ -267,7 +240,9 @@ def room_in(vacancy: Vacancy, nonce: str) -> int:
 
 def _recalled(chosen: Injected) -> RecalledPassage:
     """A chosen hit as the transcript remembers it."""
-    passage = chosen.hit.passage
+    passage, known = chosen.hit.passage, shared(Replacement, chosen.hit)
+    source = chosen.hit.imported
+    known["imported"] = source.words if source is not None else ""
     return alike(
         RecalledPassage,
         passage,
@@ -275,6 +250,5 @@ def _recalled(chosen: Injected) -> RecalledPassage:
         tokens=chosen.tokens,
         text=chosen.hit.text,
         parts={name: kept for name, value in chosen.hit.parts.items() if (kept := round(value, 2))},
-        imported=chosen.imported,
-        **shared(Replacement, chosen.hit),
+        **known,
     )

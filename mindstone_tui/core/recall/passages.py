@@ -9,6 +9,7 @@ it.
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -18,7 +19,8 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.entries import Line, conversation, derived
-from mindstone_tui.core.entries.provenance import is_imported
+from mindstone_tui.core.entries.marks import Corrected
+from mindstone_tui.core.entries.provenance import UNKNOWN, is_imported
 from mindstone_tui.core.language.lists import pattern_beside
 from mindstone_tui.core.language.words import indexed, without_line_numbers
 from mindstone_tui.core.patterns import pattern_of
@@ -72,6 +74,24 @@ class Passage(msgspec.Struct, frozen=True):
     """As JSON, the files that were left as they were then, or done again since."""
     meaning: bool = True
     """Whether a vector is made; the far end of a long tool output is found by words alone."""
+
+    @property
+    def standing(self) -> derived.Replacement:
+        """How it stands, as the library keeps it."""
+        return derived.Replacement(
+            superseded_by=self.superseded or None,
+            corrected={} if self.superseded else self.parts_replaced,
+            undone_by=self.undone or None,
+            left_alone=tuple(json.loads(self.left_alone)),
+            imported=UNKNOWN if self.imported else None,
+            interrupted=self.kind == "assistant_partial",
+        )
+
+    @property
+    def parts_replaced(self) -> Corrected:
+        """What was judged of some of its sentences, and written down."""
+        told = json.loads(self.corrected or "{}")
+        return derived.in_force({int(by): tuple(words) for by, words in told.items()})
 
     @property
     def pointer(self) -> str:

@@ -8,14 +8,14 @@ and a request is often shorter than what was said about it. Small weights follow
 score is kept under its name.
 """
 
-import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from mindstone_tui.core.entries.derived import Corrected, Replacement, in_force
+from mindstone_tui.core.entries.derived import Replacement, in_force
+from mindstone_tui.core.entries.provenance import ImportSource
 from mindstone_tui.core.language import intent, lists
 from mindstone_tui.core.language.replacement import (
     meant_by,
@@ -31,6 +31,7 @@ from mindstone_tui.core.recall.passages import Passage, parse_time
 from mindstone_tui.core.recall.question import Question, tells_time
 from mindstone_tui.core.statements.recogniser import recognise_standing_instruction
 from mindstone_tui.core.text_cache import remembers
+from mindstone_tui.core.values import shared
 
 _PARTS: Final = (
     *("words", "meaning", "closeness"),
@@ -71,7 +72,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """0 for the oldest passage of the index, 1 for the newest."""
 
 
-class Hit(Replacement):
+class Hit(Replacement, kw_only=True):
     """A passage that was found, the score it got, and the parts that add up to it."""
 
     passage: Passage
@@ -79,6 +80,7 @@ class Hit(Replacement):
     parts: dict[str, float]
     text: str
     """What is shown: the passage, or the part of it that matches best."""
+    imported: ImportSource | None = None
     inherited: bool = False
     """It stands in a session that the asking one was forked from."""
 
@@ -159,23 +161,8 @@ def _hit(passage: Passage, parts: Sequence[float]) -> Hit:
     named = zip(_PARTS, parts, strict=False)  # the last one only a rule has
     kept = {name: round(value, 4) for name, value in named if abs(value) >= 5e-5}
     score = round(sum(kept.values()), 4)
-    hit = Hit(passage=passage, score=score, parts=kept, text=passage.text)
-    if not (passage.superseded or passage.corrected or passage.undone):
-        return hit
-    by, parts_of_it = passage.superseded or None, corrected_of(passage)
-    return msgspec.structs.replace(
-        hit,
-        superseded_by=by,
-        corrected={} if by else parts_of_it,
-        undone_by=passage.undone or None,
-        left_alone=tuple(json.loads(passage.left_alone)),
-    )
-
-
-def corrected_of(passage: Passage) -> Corrected:
-    """What was judged of some sentences of a passage, and written down."""
-    told = json.loads(passage.corrected or "{}")
-    return in_force({int(by): tuple(words) for by, words in told.items()})
+    known = shared(Replacement, passage.standing)
+    return Hit(passage=passage, score=score, parts=kept, text=passage.text, **known)
 
 
 def arrange(hits: Sequence[Hit]) -> list[Hit]:

@@ -294,7 +294,8 @@ async def _judge(ask: Ask, held: rehearsal.Rehearsal, here: Sequence[AnswerPiece
     """Let a model compare what history answers with what the window answers."""
     lines = [line for line in held.sketch.lines if line.role in ("user", "assistant")]
     left = "\n\n".join(piece.text for piece in here if not piece.tool)[-_JUDGED_CHARS:]
-    return await judge(ask, as_text(passages_of(lines))[-_JUDGED_CHARS:], left)
+    said = as_text(passages_of(lines, standings.Standings(held.sketch.lines)))
+    return await judge(ask, said[-_JUDGED_CHARS:], left)
 
 
 def probes_of_sample(source: History, probes: Sequence[SampleProbe]) -> tuple[ComparisonProbe, ...]:
@@ -316,6 +317,7 @@ def probes_of_session(source: History) -> tuple[ComparisonProbe, ...]:
     A decision counts as a reason; what corrects nothing, were it a rule, is a fact to be kept.
     """
     lines = [source.whole(one) for one in source.read() if isinstance(one, Line)]
+    said = passages_of(standings.not_rewound(lines), standings.Standings(lines))
     families: dict[str, Family] = {"correction": "correction", "decision": "why"}
     return tuple(
         ComparisonProbe(
@@ -324,7 +326,7 @@ def probes_of_session(source: History) -> tuple[ComparisonProbe, ...]:
             expects=(one.expected,),
             turns=frozenset({one.turn}),
         )
-        for one in draw(passages_of(standings.not_rewound(lines)), PROBES)
+        for one in draw(said, PROBES)
     )
 
 

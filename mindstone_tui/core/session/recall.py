@@ -22,6 +22,7 @@ from mindstone_tui.core.agent.memories import telling_words
 from mindstone_tui.core.config.settings import RecallSettings
 from mindstone_tui.core.context.window_view import ExchangeLines
 from mindstone_tui.core.entries import Line, conversation, derived, window
+from mindstone_tui.core.entries.provenance import ImportSource
 from mindstone_tui.core.language.content import topic
 from mindstone_tui.core.language.intent import is_correction
 from mindstone_tui.core.language.replacement import could_replace, others_of, replaced_in
@@ -81,11 +82,11 @@ def may_correct(passage: Passage) -> bool:
     return asks(passage.text)
 
 
-def _counts(passage: Passage, origin: profile.Origins) -> bool:
+def _counts(passage: Passage, source: ImportSource | None) -> bool:
     """Whether something was not taken back where it comes from, nor said of this program."""
     if passage.role == "assistant" and is_guidance(passage.text):
         return False
-    return not passage.imported or not origin(passage.session, passage.seq).taken_back
+    return not (passage.imported and source is not None and source.taken_back)
 
 
 def _dated(passage: Passage) -> Passage:
@@ -178,7 +179,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         """Ask with the message alone, then with what it leans on, until something is found."""
         choice = inject.Choice()
         room = inject.room_in(vacancy, nonce)
-        scope, origin = self._settings.scope, profile.Origins(self._home)
+        scope = self._settings.scope
         allowed = Filter(exclude=frozenset(vacancy.shown), without=DERIVED)
         # A turn has its memories in the digest.
         kinds = agent_files.kinds_of_files("agent", memories=False)
@@ -190,13 +191,12 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             choice = await asyncio.to_thread(
                 inject.choose,
                 text,
-                [self._without_dropped(each, origin) for each in answers],
+                [self._without_dropped(each) for each in answers],
                 room,
                 vacancy.count,
                 most=self._settings.max_passages,
                 session=str(self._places.key),
                 said=vacancy.said,
-                origin=origin,
             )
             if choice.injected:
                 break
@@ -211,7 +211,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
     def _inquiry(self, query: str, allowed: Filter, k: int = inject.CONSIDERED) -> Inquiry:
         return Inquiry(self._ask(query), k, allowed)
 
-    def _without_dropped(self, found: SearchResult, origin: profile.Origins) -> SearchResult:
+    def _without_dropped(self, found: SearchResult) -> SearchResult:
         hits = tuple(
             hit
             for hit in found.hits
@@ -219,7 +219,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             # A note only repeats what was said; one that was let go repeats nothing.
             and not (hit.passage.kind == "note_taken" and hit.passage.superseded)
             # Who asks for it finds what was taken back where it comes from, and is told so.
-            and _counts(hit.passage, origin)
+            and _counts(hit.passage, hit.imported)
         )
         return msgspec.structs.replace(found, hits=hits)
 
@@ -284,7 +284,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         found = [one for one in every if one.text]
         sure = any(one.sure for one in found)
         lines = (one.text for one in found if one.sure or not sure)
-        return extracts.Extract(extracts.with_footnote("\n".join(lines)), sure=sure)
+        return extracts.Extract("\n".join(lines), sure=sure)
 
     def _answer_one(self, question: str, exclude: frozenset[int]) -> extracts.Extract:
         if course.is_of_course(question):
@@ -314,9 +314,8 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
         allowed = Filter(exclude=exclude, without=DERIVED)
         answers = self._answers(self._inquiry(question, allowed), self._settings.scope, ("memory",))
         near = partial(self._near, exclude)
-        origin = profile.Origins(self._home)
         for at, one in enumerate(answers):
-            hits = (hit for hit in one.hits if _counts(hit.passage, origin))
+            hits = (hit for hit in one.hits if _counts(hit.passage, hit.imported))
             dated = (msgspec.structs.replace(hit, passage=_dated(hit.passage)) for hit in hits)
             answers[at] = msgspec.structs.replace(one, hits=tuple(dated))
         found = best_of(*answers, k=inject.CONSIDERED)
@@ -342,7 +341,8 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
     def _after(self, seq: int, most: int) -> list[Passage]:
         """What was said after a line and not taken back, in order."""
         found, origin = self.index.after(max(seq, -1), most), profile.Origins(self._home)
-        return [_dated(one) for _, one in found if not one.rewound and _counts(one, origin)]
+        told = (one for _, one in found if not one.rewound)
+        return [_dated(one) for one in told if _counts(one, origin(one.session, one.seq))]
 
     @cached_property
     def _lineage(self) -> list[lineage.Ancestor]:
@@ -493,7 +493,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             for hit in hits
             if hit.passage.session == str(self._places.key)
             for by, words in ((hit.superseded_by or 0, ()), *hit.corrected.items())
-            if by and by not in (hit.passage.superseded, *ranking.corrected_of(hit.passage))
+            if by and by not in (hit.passage.superseded, *hit.passage.parts_replaced)
         }
         every |= {
             (seq, by): derived.StatementSuperseded(statement=seq, by=by) for seq, by in recalled

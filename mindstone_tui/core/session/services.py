@@ -297,7 +297,8 @@ class SessionServices(msgspec.Struct, dict=True, eq=False):
 
     def left_open(self) -> list[str]:
         """Where open work goes on, and whatever else whoever comes back should know."""
-        return self.features.collect(lambda feature: feature.left_open())
+        self._told.update(self._damage)
+        return [*self._damage, *self.features.collect(lambda feature: feature.left_open())]
 
     def tidy(self, after: float = 0.0) -> None:
         """Make the vectors that are missing, also while a turn waits for its model."""

@@ -7,7 +7,7 @@ said all stand in a transcript's last few lines.
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ import msgspec
 from mindstone_tui.core import disk, errors, paths, patterns
 from mindstone_tui.core.entries import Entry, Line, conversation, decode_line, provenance, standings
 from mindstone_tui.core.entries.line import MAX_LINE, Malformed
-from mindstone_tui.core.entries.window import InstructionsChanged, Restored, Rewound
+from mindstone_tui.core.entries.window import InstructionsChanged
 from mindstone_tui.core.text import as_written, one_line
 from mindstone_tui.core.transcript import encode, reader
 
@@ -56,8 +56,10 @@ class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Who spoke last: user or assistant; empty when nothing was said yet."""
     text: str = ""
     """How the last thing said begins."""
+    marks: Sequence[str] = ()
+    """How it stands,"""
     said: str = ""
-    """When that was said, by its speaker's clock."""
+    """and when that was said, by its speaker's clock."""
     title: str = ""
     """The name that a person gave it, else how its first request begins."""
     readable: bool
@@ -137,7 +139,7 @@ def _summarise(places: paths.SessionPlaces) -> SessionSummary | None:
         return _unreadable(places, 0, "")
     try:
         status = os.fstat(fd)
-        newest, spoken = _look_back(fd, status.st_size)
+        newest, spoken, marks = _look_back(fd, status.st_size)
         title = _title_of(places, fd)
     except OSError:
         return _unreadable(places, 0, "")
@@ -157,6 +159,7 @@ def _summarise(places: paths.SessionPlaces) -> SessionSummary | None:
         role=spoken.role if spoken else "",
         said=spoken.ts if spoken else "",
         text=_text_of(spoken.entry)[:_SHOWN] if spoken and isinstance(spoken.entry, Entry) else "",
+        marks=marks,
         readable=True,
         title=title,
     )
@@ -213,22 +216,23 @@ def _unreadable(places: paths.SessionPlaces, size: int, updated: str) -> Session
     )
 
 
-def _look_back(fd: int, size: int) -> tuple[Line | None, Line | None]:
-    """The newest line, and the newest in force in which somebody spoke, if it is near enough."""
+def _look_back(fd: int, size: int) -> tuple[Line | None, Line | None, list[str]]:
+    """The newest line, and the newest in force in which somebody spoke, if it is near enough, with
+    how that stands."""
     look = _FIRST_LOOK
     while True:
         start = max(0, size - look)
-        newest = spoken = None
+        newest, spoken, marks = None, None, list[str]()
         changes: list[Line] = []
         for line in _lines_back(os.pread(fd, size - start, start), start == 0):
             newest = newest or line
-            if isinstance(line.entry, Rewound | Restored):
-                changes.append(line)
-            elif _text_of(line.entry) and standings.Rewinds(changes).of(line) is None:
-                spoken = line
+            judged = standings.Standings(reversed(changes))
+            if _text_of(line.entry) and judged.rewinds.of(line) is None:
+                spoken, marks = line, judged.told(line)
                 break
+            changes += [line] if line.kind in standings.CHANGES else []
         if spoken or start == 0 or look >= _LONGEST_LOOK:
-            return newest, spoken
+            return newest, spoken, marks
         look *= 8
 
 

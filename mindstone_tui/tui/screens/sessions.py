@@ -18,7 +18,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core import errors, numbers
-from mindstone_tui.core.entries import provenance, standings
+from mindstone_tui.core.entries import standings
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library import projects
 from mindstone_tui.core.library.projects import shown_folder
@@ -311,8 +311,7 @@ def _of_hit(hit: SessionHit) -> str:
 
 def _hit(hit: SessionHit, width: int) -> Content:
     # What was said matters more than the whole of a long name.
-    speaker = f"{hit.speaker}, {provenance.MARK}" if hit.imported else hit.speaker
-    speaker = ", ".join((speaker, *hit.replaced))
+    speaker = ", ".join((hit.speaker, *hit.marks))
     name = show.line(_of_hit(hit), width).plain
     return Content.assemble(
         ("↺ ", "$context-recalled"),

@@ -20,7 +20,6 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mindstone_tui.core import numbers, text
-from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.tui import gauges, show
 
 if TYPE_CHECKING:
@@ -227,7 +226,7 @@ class ContextPanel(VerticalScroll, can_focus=False):
             lines.append(
                 Content.assemble(
                     (f"turn {passage.turn} ", "$context-recalled"),
-                    (f"{MARK} " if passage.imported else "", "$muted"),
+                    (show.line("".join(f"{one} · " for one in passage.marks), 120).plain, "$muted"),
                     show.line(passage.text, 60),
                 )
             )

@@ -55,9 +55,9 @@ class Card(Static, can_focus=True):
         place = [passage.session.removeprefix("agent:"), f"turn {passage.turn}", f"#{passage.seq}"]
         if passage.seq < 0:  # a section of a file, which has no turn
             place = [passage.entry]
-        where = [passage.speaker, *place, numbers.day(passage.ts), passage.imported]
+        where = [passage.speaker, *place, numbers.day(passage.ts)]
         said = [show.line(part, 40).plain for part in where if part]
-        told = " · ".join([*said, *(show.line(each, 120).plain for each in passage.replaced)])
+        told = " · ".join([*said, *(show.line(each, 120).plain for each in passage.marks)])
         text = show.text(passage.text) if self._whole else show.line(passage.text, 160)
         return Content("\n").join([Content.styled(told, "$context-recalled"), text])
 

@@ -12,6 +12,7 @@ from mindstone_tui.core.context.messages import argument_values, first_unpaired,
 from mindstone_tui.core.context.policies import text_of
 from mindstone_tui.core.entries import ToolCall, ToolSchema
 from mindstone_tui.core.entries.conversation import ToolReturned
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.window import ContextWindowPruned
 from tests.core.context.stage import Stage, finish, with_context, words
 
@@ -121,7 +122,7 @@ def test_names_are_read_from_what_the_arguments_say_and_not_from_how_json_writes
     stage.ask("x")
     line = stage.answer("", [ToolCall(id="c", name="edit", arguments=arguments)])
     assert names_in(text_of(line)) == {"src/app.ts", "getColorMode"}
-    said = passages_of([line])[0].text
+    said = passages_of([line], Standings())[0].text
     assert "\tgetColorMode()" in said
     assert "newText" not in said
     assert argument_values('{"path": "bro') == ""

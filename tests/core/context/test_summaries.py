@@ -39,6 +39,7 @@ from mindstone_tui.core.entries.conversation import (
     ToolRefused,
     ToolReturned,
 )
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.errors import (
     Interrupted,
     MindstoneError,
@@ -241,7 +242,9 @@ async def test_the_random_name_of_a_block_of_data_is_not_demanded(home: Path) ->
     data = as_data(listing, origin="shell", nonce="ed8a603e6139c7bc")
     use_tool(transcript, "Fix src/parser.py and its 512 KB limit.", data, f"Noted. {FILLER}")
     with transcript.history() as history:
-        found = passages_of(line for line in history.read() if isinstance(line, Line))
+        found = passages_of(
+            (line for line in history.read() if isinstance(line, Line)), Standings()
+        )
     must = facts_of(found, SURVIVORS)
     assert must.identifiers == ()
     assert must.numbers == ("512 KB",)
@@ -408,7 +411,9 @@ def test_material_is_what_was_said_and_done(home: Path) -> None:
     transcript = transcript_in(home)
     use_tool(transcript, "read it", "the result", "done")
     with transcript.history() as history:
-        found = passages_of(line for line in history.read() if isinstance(line, Line))
+        found = passages_of(
+            (line for line in history.read() if isinstance(line, Line)), Standings()
+        )
     assert [(one.speaker, one.text) for one in found] == [
         ("user", "read it"),
         ("assistant", "[called read notes.txt]"),

@@ -155,11 +155,13 @@ async def test_a_rewound_turn_made_its_lines_and_is_marked(tmp_path: Path) -> No
         await stage.say("hello")
         await stage.say("make it")
         home = Places.resolve({"MINDSTONE_HOME": str(tmp_path / "home")})
-        for expected, standing in (("", ()), (", rewound", ("rewound",))):
+        for gone in (False, True):
             kept = KeptFiles(home, tmp_path / "work", {})
             (line,) = kept.blame(tmp_path / "work" / "f")
-            assert (line.turn, line.standing) == (2, standing)
-            assert kept.words(line).endswith(f"{expected}: make it")
+            assert line.turn == 2
+            assert bool(line.standing) is gone
+            assert all(mark.startswith("rewound by #") for mark in line.standing)
+            assert kept.words(line).endswith(f"{', '.join(['', *line.standing])}: make it")
             await stage.run("/rewind turn 1")
 
 

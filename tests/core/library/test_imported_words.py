@@ -13,6 +13,7 @@ from mindstone_tui.core.config import Settings
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import UserMessage
 from mindstone_tui.core.entries.provenance import MARK, is_imported
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.handoff import checkpoint_store
 from mindstone_tui.core.library.find import StoredRecall
 from mindstone_tui.core.library.profile import profile_of
@@ -165,7 +166,7 @@ async def test_no_memory_is_proposed_from_it(poisoned: list[Poisoned]) -> None:
                 0,
                 head,
                 shelf,
-                Reviewer(count=rough_count),
+                Reviewer(count=rough_count, judged=Standings(each.lines)),
             )
         ]
         assert looked[-1].finished

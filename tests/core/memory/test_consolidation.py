@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from mindstone_tui.core.entries import Line
+from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.errors import ProviderUnreachable
 from mindstone_tui.core.memory.consolidation import Review, Reviewer, merges, review
 from mindstone_tui.core.memory.files import Memory, Shelf, Shelved, parse
@@ -51,7 +52,7 @@ async def looked(
 
 async def test_rules_decisions_and_lessons_are_proposed_with_their_sources(home: Path) -> None:
     session = Session(home)
-    pieces = await looked(session.read, 0, session.head, Reviewer(count=words))
+    pieces = await looked(session.read, 0, session.head, Reviewer(judged=Standings(), count=words))
     found = {finding.kind: finding for piece in pieces for finding in piece.findings}
     assert found["preference"].text == "From now on always write tests first."
     assert found["lesson"].text == "The root cause was a stale lock in src/io.py."
@@ -68,7 +69,7 @@ async def test_rules_decisions_and_lessons_are_proposed_with_their_sources(home:
 
 async def test_what_a_tool_said_and_what_is_sensitive_is_not_proposed(home: Path) -> None:
     session = Session(home)
-    pieces = await looked(session.read, 0, session.head, Reviewer(count=words))
+    pieces = await looked(session.read, 0, session.head, Reviewer(judged=Standings(), count=words))
     texts = " ".join(finding.text for piece in pieces for finding in piece.findings)
     assert "evil.example" not in texts
     assert "salary" not in texts
@@ -77,7 +78,7 @@ async def test_what_a_tool_said_and_what_is_sensitive_is_not_proposed(home: Path
 
 async def test_a_review_that_runs_out_of_tokens_goes_on_where_it_stopped(home: Path) -> None:
     session = Session(home)
-    small = Reviewer(count=words, budget=6_000)
+    small = Reviewer(judged=Standings(), count=words, budget=6_000)
     first = await looked(session.read, 0, session.head, small)
     assert not first[-1].finished
     second = await looked(session.read, first[-1].through, session.head, small)
@@ -91,7 +92,12 @@ async def test_what_is_already_known_is_not_proposed_again(home: Path) -> None:
     session = Session(home)
     known = Memory(name="tests", kind="preference", body="From now on always write tests first.")
     shelf = Shelf(memories=(Shelved(file="preference_tests.md", memory=known),))
-    pieces = [p async for p in review(session.read, 0, session.head, shelf, Reviewer(count=words))]
+    pieces = [
+        p
+        async for p in review(
+            session.read, 0, session.head, shelf, Reviewer(judged=Standings(), count=words)
+        )
+    ]
     assert all(f.kind != "preference" for piece in pieces for f in piece.findings)
 
 
@@ -108,7 +114,7 @@ MODEL_ANSWERS = {
 @pytest.mark.parametrize("answer", MODEL_ANSWERS.values(), ids=MODEL_ANSWERS)
 async def test_a_model_that_fails_costs_only_its_own_findings(home: Path, answer: str) -> None:
     session = Session(home, turns=0)
-    reviewer = Reviewer(count=words, ask=Saying(answer))
+    reviewer = Reviewer(judged=Standings(), count=words, ask=Saying(answer))
     (piece,) = await looked(session.read, 0, session.head, reviewer)
     assert piece.objection
     assert {finding.by for finding in piece.findings} == {"consolidation"}
@@ -117,7 +123,9 @@ async def test_a_model_that_fails_costs_only_its_own_findings(home: Path, answer
 async def test_an_unreachable_model_is_said_so(home: Path) -> None:
     session = Session(home, turns=0)
     ask = Saying(ProviderUnreachable("The connection broke."))
-    (piece,) = await looked(session.read, 0, session.head, Reviewer(count=words, ask=ask))
+    (piece,) = await looked(
+        session.read, 0, session.head, Reviewer(judged=Standings(), count=words, ask=ask)
+    )
     assert piece.objection == "The connection broke."
 
 
@@ -147,7 +155,7 @@ async def test_a_models_finding_counts_only_if_its_source_says_so(home: Path) ->
         ]
     ).decode()
     (piece,) = await looked(
-        session.read, 0, session.head, Reviewer(count=words, ask=Saying(answer))
+        session.read, 0, session.head, Reviewer(judged=Standings(), count=words, ask=Saying(answer))
     )
     by_model = [finding for finding in piece.findings if "model" in finding.by]
     assert [finding.name for finding in by_model] == ["Stale locks"]

@@ -32,6 +32,7 @@ from mindstone_tui.core.session.recall import SessionRecall, may_correct
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in, transcript_in
 from tests.core.session.stage import Stage, calls, on_stage, script
+from tests.core.session.test_what_counts import leave
 
 OK = {"text": "Fine."}
 
@@ -292,7 +293,7 @@ async def test_what_a_command_changed_is_told_with_what_became_of_its_turn(
         await stage.run("/rewind turn 1")
         _, why = await stage.run("/why sub/deep/x.txt")
         assert why.startswith("sub/deep/x.txt: created by shell")
-        assert "That turn was rewound since." in why
+        assert "(rewound by #" in why
         _, status = await stage.run("/status")
         assert "2 turns (1 rewound)" in status
     work = WorkDone(Places.resolve({"MINDSTONE_HOME": str(home)}), Settings())
@@ -648,7 +649,9 @@ async def test_what_was_rewound_after_a_fork_is_told_to_stand_there(
     ran = WorkDone(places, Settings()).how("mkdir", 3)
     assert [one.last.forks for one in ran] == [["agent:default:kid"]]
     (line,) = KeptFiles(places, project, {}).blame(project / "a.txt")
-    assert line.standing == ("rewound", "standing in agent:default:kid")
+    (mark,) = line.standing
+    assert mark.startswith("rewound by #")
+    assert mark.endswith(", standing in agent:default:kid")
 
 
 async def test_what_was_resumed_says_which_steps_are_done_since(home: Path, tmp_path: Path) -> None:
@@ -669,3 +672,17 @@ async def test_what_was_resumed_says_which_steps_are_done_since(home: Path, tmp_
         await stage.say("once more")
         assert "- write parser (planned)" in prompt(stage)
         assert "by now" not in prompt(stage)
+
+
+async def test_of_many_corrections_that_were_cut_short_the_newest_is_judged_first(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Fine."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("The roof code is 5822.")
+    others = [f"Correction: the code of lamp {one} is {one}1, not {one}0." for one in range(10, 20)]
+    for text in (*others, "Correction: the roof code is 5823, not 5822."):
+        leave(stage, text)
+    async with on_stage(home, model=model) as stage:
+        await stage.run("/handoff write")
+        assert "[turn 1, superseded by line " in (await stage.run("/handoff show"))[1]

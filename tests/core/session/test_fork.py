@@ -444,7 +444,7 @@ async def test_the_model_of_a_fork_hears_that_files_were_put_back(
         assert not ended.ok, "a fork keeps no files of its parent"
         for asked in ("/diff turn 1", "/diff"):
             diff = (await fork.run(asked))[1]
-            assert diff.startswith("Turn 1 (taken back since): 1 file ")
+            assert diff.startswith("Turn 1 (changes to files taken back by #")
             assert "+x" in diff
         put_back = "put back by /undo (line 16 of agent:default:main), as it was before"
         assert put_back in (await fork.run("/why c.txt"))[1]

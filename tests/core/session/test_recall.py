@@ -75,7 +75,7 @@ async def test_a_task_that_is_over_binds_nobody_and_whoever_asks_is_told_its_end
         async def marks() -> list[str]:
             found = await recall.search("never touch main.py", 8, "session")
             (hit,) = (hit for hit in found.hits if hit.text.startswith("Migrate billing\nnever"))
-            return hit.replaced
+            return hit.marks
 
         async def brought() -> list[str]:
             vacancy = Vacancy(shown=(), recent=(), tokens=4_000, count=len)

@@ -18,14 +18,22 @@ from typing import Any
 
 import pytest
 
+from mindstone_tui import api
 from mindstone_tui.cli.main import run as run_verb
+from mindstone_tui.cli.recall import marks
+from mindstone_tui.core.config import Settings
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import AssistantPartial, TurnStarted, UserMessage
 from mindstone_tui.core.events import Answer, AnyEvent, ToolAsked
 from mindstone_tui.core.interchange.import_session import import_file
+from mindstone_tui.core.library.find import StoredRecall
+from mindstone_tui.core.library.project_recall import ProjectRecall
+from mindstone_tui.core.library.work import WorkDone
 from mindstone_tui.core.paths import SessionKey
+from mindstone_tui.core.recall import inject
 from mindstone_tui.core.transcript import History, Transcript, standings_of
 from mindstone_tui.servers import acp_updates, page_items
+from mindstone_tui.servers.lookup import Lookup
 from tests.builders import places_in
 from tests.core.session.stage import Stage, calls, on_stage, script
 from tests.faults import sampled, sized
@@ -355,7 +363,8 @@ def shown(home: Path, key: SessionKey, capsys: pytest.CaptureFixture[str]) -> di
 
 
 _REPLACED = ("superseded", "corrected")
-_CUT = "cut off here"
+_OF_IT = (*_REPLACED, "interrupted")
+"""What is told beside a message and not above its turn."""
 _BACK = "What this turn did to files was taken back"
 _GONE, _THEIRS = "This turn was rewound", "Imported: said to another program"
 
@@ -370,7 +379,7 @@ def hold_exports(home: Path, key: SessionKey, byhand: ByHand) -> None:
         want, number = byhand.of(line), line["turn"]
         said = re.escape(line["text"])
         for name, turn, note in (
-            ("md", rf"\n## Turn {number} .*?(?=\n## |\Z)", rf"> {said}\n\n(\*\(.*?\)\*)?"),
+            ("md", rf"\n## Turn {number} .*?(?=\n## |\Z)", rf"\n(?:> )?{said}\n\n(\*\(.*?\)\*)?"),
             (
                 "html",
                 rf' id="turn-{number}".*?(?=<details class="turn"|\Z)',
@@ -383,12 +392,9 @@ def hold_exports(home: Path, key: SessionKey, byhand: ByHand) -> None:
             assert (_BACK in told) is any(what == "undone" for what, _ in want), (name, line)
             assert (_GONE in told) is any(what == "rewound" for what, _ in want), (name, line)
             assert (_THEIRS in told) is (("imported", None) in want), (name, line)
-            if line["kind"] == "assistant_partial":
-                assert _CUT in told, (name, line)
-            else:
-                beside = re.search(note, told, re.S)
-                marks = marks_in((beside and beside[1]) or "")
-                assert marks == {one for one in want if one[0] in _REPLACED}, (name, line)
+            beside = re.search(note, told, re.S)
+            marks = marks_in((beside and beside[1]) or "")
+            assert marks == {one for one in want if one[0] in _OF_IT}, (name, line)
 
 
 def hold_library(
@@ -480,7 +486,7 @@ async def hold_guide(stage: Stage, home: Path, key: SessionKey) -> None:
         said = {one["seq"]: byhand.of(one) for one in byhand.messages()}
         answer = [one for one in byhand.lines if one["kind"] == "assistant_message"][-1]["text"]
         for row in answer.splitlines():
-            for seq in map(int, re.findall(r"line (\d+)†?\)", row)):
+            for seq in map(int, re.findall(r"line (\d+)(?:; [^)]*)?\)", row)):
                 marks = {what for what, _ in said.get(seq, ())}
                 assert "rewound" not in marks, ("guide", answer)
                 assert row.startswith("Before") or "superseded" not in marks, ("guide", answer)
@@ -547,6 +553,66 @@ async def hold_recall(
         assert want <= marks if ("imported", None) in want else want == marks, ("recall", line, hit)
 
 
+def lookups(home: Path, key: SessionKey, byhand: ByHand) -> Iterator[tuple[str, int, str]]:
+    """What other agents, and those who search from a shell, are told beside each line."""
+    look = Lookup(api.Home(home, folder=work_of(home)))
+    for line in byhand.messages():
+        read = look.read_entry(str(key), str(line["seq"]))
+        yield "MCP read_entry", line["seq"], " ".join(read.get("standing", ()))
+    around = look.context_around(str(key), "1", before=0, after=50)
+    told = [*around["lines"], *look.overview(str(key))["last"]]
+    yield from (("MCP lines", one["line"], " ".join(one.get("standing", ()))) for one in told)
+    said = look.handoff(str(key)).rpartition("The last things said:")[2]
+    for seq, words in re.findall(r"\[\S+ line (\d+), [^,\]]*(.*)\] \w+:\n", said):
+        yield "MCP handoff", int(seq), words
+    with StoredRecall(api.Home(home).places, key, Settings()) as stored:
+        for query in ("roof code", "gate code", "pump model"):
+            for one in look.search(query, session=str(key))["hits"]:
+                yield "MCP search", one["line"] or 0, " ".join(one.get("standing", ()))
+            for one in look.find(query)["hits"]:
+                if one["session"] == str(key):
+                    yield "page search", one["line"], one["replaced"]
+            for hit in stored.ask(query).hits:
+                yield "mindstone recall", hit.entries[0].seq if hit.entries else 0, marks(hit)
+    attached = ProjectRecall(api.Home(home).places, Settings(), {})
+    for query in ("What is the roof code?", "What is the gate code?"):
+        told_so = attached.for_prompt(query, work_of(home), None)
+        for session, seq, words in re.findall(r"(?m)^\[(\S+) #(\d+) · (.*)\]$", told_so):
+            if session == str(key):
+                yield "attached programs", int(seq), words
+    attached.close()
+    for act in WorkDone(api.Home(home).places, Settings()).about("notes.txt", 50):
+        if act.session == str(key):
+            asked = (one["seq"] for one in byhand.messages() if one["turn"] == act.turn)
+            seq = act.said.seq if act.said else next(asked)
+            yield "about", seq, " ".join([*act.marks, *(act.said.marks if act.said else ())])
+
+
+async def hold_tellings(stage: Stage, home: Path, key: SessionKey) -> None:
+    """Whatever tells of a line has the marks of that line, and of no other."""
+    for query in ("roof code", "gate code", "pump model"):
+        await stage.run(f"/recall {query}")
+    byhand = ByHand(lines_of(home, key))
+    lines, told = {one["seq"]: one for one in byhand.lines}, [*lookups(home, key, byhand)]
+    for line in byhand.messages():
+        read = stage.session.services.sources.read(f"#{line['seq']}")
+        told.append(("read_entry", line["seq"], read.origin))
+    last = stage.session.services.recall.last
+    for hit in last.hits if last is not None else ():
+        if hit.passage.session == str(key):
+            heading = inject.render(hit, whole=True).partition("\n")[0]
+            told.append(("recall", hit.passage.seq, heading))
+    for name, seq, words in told:
+        line = lines.get(seq, {"kind": ""})
+        if line["kind"] in (*_SAID, "assistant_message", "tool_returned"):
+            want = {one for one in byhand.of(line) if one[0] in _BESIDE}
+            found = {one for one in marks_in(words) if one[0] in _BESIDE}
+            # Of what was taken over, whoever looks judges for themselves.
+            same = want <= found if ("imported", None) in want else want == found
+            assert same, (name, line, want, words)
+    assert {name for name, *_ in told} >= {"MCP read_entry", "MCP lines", "MCP handoff"}
+
+
 @pytest.mark.parametrize("name", sampled(WALKS, 4))
 async def test_every_surface_tells_of_a_line_what_the_lines_say(
     name: str, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -557,6 +623,7 @@ async def test_every_surface_tells_of_a_line_what_the_lines_say(
         async with on_stage(home, key=each, model=model, cwd=work_of(home)) as stage:
             await hold_work(stage, ByHand(lines_of(home, each)))
             await hold(stage, home, each, capsys)
+            await hold_tellings(stage, home, each)
             told = lines_of(home, each)
             assert any(line["kind"] == "user_message" for line in told), "there is nothing to tell"
             byhand = ByHand(told)

@@ -289,7 +289,7 @@ def _recalled(scene: story.Recalled) -> str:
     cards = "".join(
         f"<li>{_pointer(each, scene.session)} {_time(each.ts)} "
         f"{escaped(one_line(each.speaker, 60))} · {each.score:.2f}"
-        f"{f' · {escaped(one_line(each.imported, 120))}' if each.imported else ''}"
+        f"{escaped(''.join(f' · {one_line(mark, 200)}' for mark in each.marks))}"
         f"<blockquote>{escaped(each.text)}</blockquote></li>"
         for each in scene.passages
     )

@@ -54,7 +54,7 @@ def _scene(scene: story.Scene) -> str:
         case story.Recalled():
             found = "\n".join(
                 f"- turn {each.turn}, {each.ts}, {_inline(each.speaker)}, "
-                f"{f'{_inline(each.imported)}, ' if each.imported else ''}score {each.score:.2f}: "
+                f"{''.join(f'{_inline(mark)}, ' for mark in each.marks)}score {each.score:.2f}: "
                 f"{_inline(one_line(each.text, 200))}"
                 for each in scene.passages
             )
@@ -197,7 +197,10 @@ def _shown(scene: story.Scene) -> tuple[str, str]:
             head = f"● {one_line(f'{scene.name} {scene.arguments}', _WIDTH - 4)}"
             return _COLOURS["tool"], "\n".join([head, *_excerpt(scene)])
         case story.Recalled():
-            found = [f"  turn {each.turn}: {one_line(each.text, 80)}" for each in scene.passages]
+            found = [
+                f"  {', '.join((f'turn {each.turn}', *each.marks))}: {one_line(each.text, 80)}"
+                for each in scene.passages
+            ]
             return _COLOURS["recall"], "\n".join(["⟲ recalled", *found])
         case story.Marker():
             return _COLOURS["marker"], f"── {one_line(scene.title, _WIDTH - 4)}"

@@ -13,13 +13,9 @@ from mindstone_tui.core.context.extract import folded
 from mindstone_tui.core.entries import Line, Part, ToolCall, Unknown, Zone, conversation, window
 from mindstone_tui.core.entries.actions import Action, actions_of, kind_of
 from mindstone_tui.core.entries.derived import RecalledPassage, RecallInjected
+from mindstone_tui.core.entries.marks import OF_ITS_TURN, What
 from mindstone_tui.core.entries.provenance import is_imported, quoted
-from mindstone_tui.core.entries.standings import (
-    REPLACED,
-    REWOUND,
-    Standings,
-    turns_in_words,
-)
+from mindstone_tui.core.entries.standings import REWOUND, Standings, turns_in_words
 from mindstone_tui.core.entries.store import Imported
 from mindstone_tui.core.events.narrate import describe_line
 from mindstone_tui.core.language import intent, replacement, sentences
@@ -137,8 +133,7 @@ def turns_in(source: "StorySource") -> Iterator[Turn]:
             undone = source.standings.notes(number)[-1].rstrip(".")
             scenes.append(mark(seq=by, kind="undone", sign="↶", title=undone))
         for line in chain((first,), lines):
-            notes = (*source.standings.taken_back(line.seq), *source.stands(line, REPLACED))
-            scenes += _scenes(line, calls, "; ".join(notes))
+            scenes += _scenes(line, calls, "; ".join(source.beside(line)))
         if scenes := [*scenes, *_unanswered(calls, first.ts)]:
             yield Turn(number=number, ts=first.ts, scenes=tuple(scenes))
 
@@ -156,7 +151,7 @@ def _scenes(line: Line, calls: dict[str, ToolCall], note: str) -> list[Scene]:
             spoken = said(who=answer.name or "assistant", text=answer.text, model=answer.model)
             return [msgspec.structs.replace(spoken, thinking=thought)]
         case conversation.AssistantPartial(text=text, model=model):
-            return [said(who="assistant", text=text, model=model, note="cut off here")]
+            return [said(who="assistant", text=text, model=model, note=note)]
         case conversation.ToolReturned() as result:
             call = calls.pop(result.call, None)
             return [
@@ -214,10 +209,15 @@ class StorySource(msgspec.Struct, dict=True, eq=False):
     def standings(self) -> Standings:
         return reader.standings_of(self.history)
 
-    def stands(self, line: Line, only: Collection[str] = ()) -> list[str]:
+    def stands(self, line: Line, but: Collection[What] = ()) -> list[str]:
         """How a line stands, in words."""
-        known = [each.words for each in self.standings.of(line) if not only or each.what in only]
+        known = self.standings.told(line, but=but)
         return known if self._clean is None else [self._clean(words) for words in known]
+
+    def beside(self, line: Line) -> list[str]:
+        """The same below a heading that says how its turn stands."""
+        there = self.standings.source_of(line.seq).marks
+        return [*there, *self.stands(line, OF_ITS_TURN)]
 
     def marks(self, line: Line) -> dict[str, Any]:
         """The same as a field, where there is anything to say."""
@@ -293,7 +293,7 @@ def outcomes(source: StorySource) -> Outcomes:
             case conversation.UserMessage(text=text):
                 words = as_written(text)
                 if not intent.is_small_talk(words):
-                    add("Asked", quoted(line, words), line, source.stands(line, REPLACED))
+                    add("Asked", quoted(line, words), line, source.beside(line))
                 if standings.replaced_by(line.seq) is not None:
                     continue
                 gone = {one for part in standings.corrected_by(line.seq).values() for one in part}
