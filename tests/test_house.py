@@ -503,7 +503,7 @@ ONLY_LOOKS = {
     *("core.handoff.checkpoint._utterance", "core.handoff.checkpoint.take"),
     *("core.library.at_action.after", "core.library.blame.recorded_edits"),
     *("core.library.cost.observe", "core.library.work.about", "core.library.shared_search._says"),
-    *("core.library.search._said", "core.library.search._takes", "core.library.search.unquoted"),
+    *("core.library.search._said", "core.library.search._takes"),
     *("core.recall.answer._alike", "core.recall.answer._around", "core.recall.answer._sentences"),
     *("core.recall.answer.context", "core.recall.answer.doubts"),
     *("core.replay.survey.references_in", "core.transcript.directory._title_of"),

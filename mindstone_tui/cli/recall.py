@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated
 
 import typer
@@ -13,9 +13,10 @@ from mindstone_tui.cli.options import given, switch
 from mindstone_tui.cli.output import IN_THE_BACKGROUND, Progress, hint, say, say_json, say_words
 from mindstone_tui.core import entries, errors, paths
 from mindstone_tui.core.config import Settings, load
+from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.library import find, profile, projects, vectors
 from mindstone_tui.core.library.search import SessionAnswer, SessionHit, search_everywhere
-from mindstone_tui.core.library.work import Act
+from mindstone_tui.core.library.work import Act, Subject
 from mindstone_tui.core.numbers import local
 from mindstone_tui.core.text import one_line, plural
 
@@ -133,7 +134,9 @@ def _print(found: find.RecallAnswer, *, explain: bool) -> None:
     _print_hits(found.hits, explain=explain)
     if found.abstained and found.hits:
         hint("None of these is a strong enough match to be recalled automatically.")
-    if not found.vectors:
+    if found.failure:
+        hint(found.failure)
+    elif not found.vectors:
         hint("Searched by words only: the semantic index is not built yet.")
 
 
@@ -193,14 +196,21 @@ def _print_found(found: SessionAnswer, phrase: str, *, filtered: bool) -> None:
         say("No session matches." if found.sessions or filtered else "No sessions yet.")
     elif not any(hit.says for hit in found.hits):
         say(f"No exact match for “{one_line(phrase, 80)}”. Closest in meaning:")
+    by_session: dict[str, list[SessionHit]] = {}
     for hit in found.hits:
-        who = f"{local(hit.ts)[:10]}  {hit.speaker}{marks(hit)}"
-        say(f"{hit.session}  turn {hit.turn}  #{hit.seq}  {who}", "bold")
-        if whose := _whose(hit):
-            say(f"    {whose}", "dim")
-        say_words(hit.excerpt, "    ")
-        if hit.changed_since:
-            say(f"    {plural(hit.changed_since, 'file')} this touched changed since.", "dim")
+        by_session.setdefault(hit.session, []).append(hit)
+    for session, hits in by_session.items():
+        source = next((hit.imported.words for hit in hits if hit.imported), "")
+        whose = "" if source or hits[0].program == profile.OWN else hits[0].program
+        say_session(session, source, projects.whose_and_where(whose, hits[0].folder))
+        for hit in hits:
+            place = f"turn {hit.turn}  #{hit.seq}  {local(hit.ts)[:10]}"
+            say(f"  {place}  {hit.speaker}{marks(hit, source)}", "bold")
+            say_words(hit.excerpt, "    ")
+            if hit.changed_since:
+                say(f"    {plural(hit.changed_since, 'file')} this touched changed since.", "dim")
+    if found.failure:
+        hint(found.failure)
     for server in found.words_only:
         hint(f"Searched by words only on {server}: it has no pgvector.")
     if found.hits:
@@ -209,13 +219,16 @@ def _print_found(found: SessionAnswer, phrase: str, *, filtered: bool) -> None:
         hint(f"To continue from there: mindstone run -s {best.session} '/fork turn {best.turn}'")
 
 
-def marks(hit: SessionHit | find.RecalledHit | Act) -> str:
-    """What is to be known of a hit before it is believed."""
-    return "".join(f"  {one}" for one in hit.marks)
+def say_session(session: str, source: str, where: str) -> None:
+    """Name a session, once above all that is told of it, and where it and its words come from."""
+    say(session, "bold")
+    name = source.rpartition(", ")[2]
+    if session.endswith(f"-{PurePath(name).stem}"):
+        source = source.removesuffix(f", {name}")
+    if told := " · ".join(filter(None, (source, where))):
+        say(f"  {told}", "dim")
 
 
-def _whose(hit: SessionHit) -> str:
-    """The program and project of a hit; nothing for a session of ours that names no folder."""
-    if hit.program == profile.OWN and not hit.folder:
-        return ""
-    return projects.whose_and_where(hit.program, hit.folder)
+def marks(hit: SessionHit | find.RecalledHit | Act | Subject, source: str = "") -> str:
+    """What is to be known of a hit before it is believed; a source that was told is not named."""
+    return "".join(f"  {MARK if source and one == source else one}" for one in hit.marks)

@@ -9,11 +9,13 @@ import typer
 from mindstone_tui.cli import options, recall
 from mindstone_tui.cli.output import Progress, hint, say, say_json, say_words
 from mindstone_tui.core.config import load
+from mindstone_tui.core.entries.provenance import MARK
 from mindstone_tui.core.entries.store import NOBODY_KNOWS
 from mindstone_tui.core.errors import UsageError
+from mindstone_tui.core.library.search import SessionHit
 from mindstone_tui.core.library.work import OFTEN, Act, Remedy, Subject, WorkDone
 from mindstone_tui.core.numbers import local
-from mindstone_tui.core.text import one_line, plural
+from mindstone_tui.core.text import one_line, path_end, plural
 
 Count = Annotated[
     int, typer.Option("-n", "-k", metavar="N", help="Number to show.", min=1, max=100)
@@ -42,8 +44,9 @@ def fix(
             if not often:
                 say(f"No error was met in {OFTEN} sessions or more.")
             for each in often:
-                say(f"{each.sessions} sessions  {_place(each.last)}", "bold")
-                say(f"    {one_line(each.last.reason, _WIDE)}")
+                say(f"{each.sessions} sessions  {one_line(each.last.reason, _WIDE)}", "bold")
+                say(f"    last in {each.last.session}", "dim")
+                say(f"    {_place(each.last)}", "dim")
             if often:
                 hint('What ended one of them: mindstone fix "…"')
             return
@@ -67,10 +70,12 @@ def how(
     with Progress("sessions", quiet=json) as bars:
         found = _work(bars, session).how(name, k)
     none = f"No call ran {name} with success; what ran in the background is not counted."
+    above = ""
     for each in _to_print(found, none, {"program": name, "invocations": found}, json=json):
         times = f"  {each.times} times" if each.times > 1 else ""
-        say(one_line(each.last.about, _WIDE), "bold")
-        say(f"    {_place(each.last)}{times}{_in(each.folder)}", "dim")
+        above = _under(above, each.last.session, each.last.imported, each.folder)
+        say(f"  {one_line(each.last.about, _WIDE)}", "bold")
+        say(f"    {_place(each.last, each.last.imported)}{times}", "dim")
 
 
 def about(
@@ -84,8 +89,9 @@ def about(
     with Progress("sessions", quiet=json) as bars:
         found = _work(bars, session).about(wanted, k)
     none = "No session was found that worked on it or speaks of it."
+    above = ""
     for each in _to_print(found, none, {"subject": wanted, "exchanges": found}, json=json):
-        _print_subject(each)
+        above = _print_subject(each, above)
 
 
 def _to_print(found: Sequence[_T], none: str, data: object, *, json: bool) -> Sequence[_T]:
@@ -110,40 +116,51 @@ def _wanted(text: str, example: str) -> str:
 
 
 def _print_remedy(remedy: Remedy) -> None:
-    say(f"{_place(remedy.error)}{_in(remedy.folder)}", "bold")
-    say(f"    {one_line(remedy.error.about, _WIDE)}")
-    say(f"    {one_line(remedy.error.reason, _WIDE)}", "red")
+    error = remedy.error
+    recall.say_session(error.session, error.imported, remedy.folder)
+    say(f"  {_place(error, error.imported)}", "bold")
+    say(f"    {one_line(error.about, _WIDE)}")
+    say(f"    {one_line(error.reason, _WIDE)}", "red")
     for step in remedy.steps:
         verb = "ran" if step.kind == "command" else "changed"
-        say(f"    then {verb} {one_line(step.about, _WIDE)}{recall.marks(step)}")
+        say(f"    then {verb} {one_line(step.about, _WIDE)}{recall.marks(step, error.imported)}")
     if (worked := remedy.worked) is not None:
-        say(f"    and it worked, #{worked.seq}{recall.marks(worked)}", "green")
+        say(f"    and it worked, #{worked.seq}{recall.marks(worked, error.imported)}", "green")
 
 
-def _print_subject(each: Subject) -> None:
+def _print_subject(each: Subject, above: str) -> str:
+    """Under its session, which is named if it is not the one above; what now stands above."""
     spoke = each.said is not None and each.said.says
     close = "may be close to it" if each.said else "may have changed it"
     what = "worked on it" if each.touched else "spoke of it" if spoke else close
-    said = [] if each.said is None else each.said.marks
-    mark = "".join(f"  {one}" for one in dict.fromkeys((*each.marks, *said)))
-    place = f"{each.session}  turn {each.turn}  {local(each.ts)[:10]}"
-    say(f"{place}  {what}{mark}{_in(each.folder)}", "bold")
+    known: list[Subject | SessionHit] = [each] if each.said is None else [each, each.said]
+    source = next((one for it in known for one in it.marks if one.startswith(MARK)), "")
+    above = _under(above, each.session, source, each.folder)
+    said = dict.fromkeys(mark for it in known for mark in recall.marks(it, source).split("  "))
+    place = f"turn {each.turn}  {local(each.ts)[:10]}"
+    say("  ".join(("", place, what, *filter(None, said))), "bold")
     if each.said is not None:
         say_words(each.said.excerpt, "    ")
     if each.files:
-        say(f"    changed {_listed(each.files)}", "dim")
+        say(f"    changed {_listed(each.files, each.folder)}", "dim")
     if each.unsure:
-        say(f"    {NOBODY_KNOWS}: {_listed(each.unsure)}", "dim")
+        say(f"    {NOBODY_KNOWS}: {_listed(each.unsure, each.folder)}", "dim")
+    return above
 
 
-def _listed(files: Sequence[str]) -> str:
-    shown = ", ".join(one_line(path, 60) for path in files[:5])
+def _under(above: str, session: str, source: str, folder: str) -> str:
+    """Name a session with its source, unless that is what stands above; returns what stands now."""
+    now = f"{session} {source} {folder}"
+    if now != above:
+        recall.say_session(session, source, folder)
+    return now
+
+
+def _listed(files: Sequence[str], folder: str) -> str:
+    inside = [path.removeprefix(f"{folder}/") for path in files[:5]]
+    shown = ", ".join(path_end(path, 60) for path in inside)
     return shown if len(files) <= 5 else f"{shown} and {plural(len(files) - 5, 'other')}"
 
 
-def _place(act: Act) -> str:
-    return f"{act.session}  turn {act.turn}  #{act.seq}  {local(act.ts)[:10]}{recall.marks(act)}"
-
-
-def _in(folder: str) -> str:
-    return f"  {folder}" if folder else ""
+def _place(act: Act, source: str = "") -> str:
+    return f"turn {act.turn}  #{act.seq}  {local(act.ts)[:10]}{recall.marks(act, source)}"

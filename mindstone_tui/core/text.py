@@ -79,6 +79,15 @@ def one_line(text: str, limit: int = 120) -> str:
     return shortened(for_terminal(text[: 16 * limit + 256]), limit)
 
 
+def path_end(path: str, limit: int) -> str:
+    """The end of a path on a single line of at most `limit` characters, from a folder on."""
+    line = for_terminal(path)
+    if len(line) <= limit:
+        return line
+    end = line[len(line) - limit + 1 :]
+    return f"…{end[max(end.find('/'), 0) :]}"
+
+
 def shortened(text: str, limit: int) -> str:
     """The same with every sign as it is, for whoever makes it harmless where it is shown."""
     line = " ".join(text[: 16 * limit + 256].split())

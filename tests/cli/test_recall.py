@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import sys
@@ -9,13 +10,22 @@ import time
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from mindstone_tui.cli.main import run
 from mindstone_tui.cli.output import Progress
 from mindstone_tui.cli.recall import _index_anew
 from mindstone_tui.core.config import Settings
-from tests.builders import places_in
+from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries.conversation import (
+    AssistantMessage,
+    ToolReturned,
+    TurnEnded,
+    TurnStarted,
+    UserMessage,
+)
+from tests.builders import places_in, transcript_in
 
 TALK = (
     ("user", "The staging database listens on port 5432."),
@@ -184,3 +194,46 @@ def test_whoever_leaves_the_bar_of_reindex_keeps_the_words(session: str, home: P
     leaves_at = "words"
     with pytest.raises(KeyboardInterrupt):
         _index_anew(each, Settings(), Impatient(quiet=True), wait=True)
+
+
+def test_a_session_and_its_source_are_named_once_above_what_was_found_in_it(
+    session: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["search", "staging database port"]) == 0
+    told = capsys.readouterr().out
+    assert told.count(f"agent:default:{session}\n") == 1
+    assert told.count("imported from messages, talk.jsonl") == 1
+    assert told.count("  imported\n") == told.count("  turn ") > 1
+
+
+def test_of_a_long_path_the_name_of_the_file_is_shown(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = f"/home/somebody/{'a-long-folder/' * 6}src/billing.py"
+    with contextlib.closing(transcript_in(home, "work")) as transcript:
+        call = ToolCall(id="1", name="edit_file", arguments=json.dumps({"path": path}))
+        for entry in (
+            TurnStarted(),
+            UserMessage(text="Fix it."),
+            AssistantMessage(text="", calls=(call,), model="test"),
+            ToolReturned(call="1", name="edit_file", text="done"),
+            TurnEnded(ending="done"),
+        ):
+            transcript.append(entry, turn=1)
+    assert run(["about", "billing.py"]) == 0
+    told = capsys.readouterr().out
+    assert "    changed …/" in told
+    assert "/src/billing.py\n" in told
+
+
+def test_a_library_of_a_newer_version_is_told_of_in_one_sentence_and_sessions_are_read(
+    session: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with contextlib.closing(apsw.Connection(str(home / "library.db"))) as library:
+        library.pragma("user_version", 99)
+    for argv in (["search", "manager"], ["recall", "manager", "-s", session]):
+        assert run(argv) == 0
+        told = capsys.readouterr()
+        assert "Priya" in told.out
+        assert told.err.count("newer version") == 1
+        assert "not built yet" not in told.err

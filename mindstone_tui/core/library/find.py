@@ -69,6 +69,8 @@ class RecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A turn would not have used any of the hits."""
     vectors: bool
     """False when only words were searched."""
+    failure: str = ""
+    """Why the library could not be used, and the session was read instead."""
 
 
 class AutoRecallAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +97,7 @@ class StoredRecall:
         room = budget.room_for(settings.context.window, "assumed", settings.budget)
         self._room = budget.limit_of("memory_injection", room, settings.budget)
         self._open = ExitStack()
+        self._failure = ""
         self._embedder = embedder = embedding.open_embedder(settings.recall.embedder)
         # A wider scope has them among the others.
         excluded = settings.recall.exclude
@@ -107,7 +110,7 @@ class StoredRecall:
                 self._open.callback(self._everybody.close)
                 self._everybody.bring_up_to_date(self._meant)
             else:
-                self._index = _fresh(self._meant[0], embedder)
+                self._index, self._failure = _fresh(self._meant[0], embedder)
                 self._open.callback(self._index.close)
             self._files = agent_files.AgentFilesIndex(home.agent(key.agent), embedder)
             self._open.callback(self._files.close)
@@ -135,6 +138,7 @@ class StoredRecall:
             hits=[_hit(hit) for hit in found.hits],
             abstained=found.abstained,
             vectors=found.vectors,
+            failure=self._failure,
         )
 
     def ask_unasked(self, message: str) -> AutoRecallAnswer:
@@ -268,19 +272,22 @@ def _searched(
             yield each
 
 
-def _fresh(each: SessionPlaces, embedder: embedding.Embedder) -> recall_index.RecallIndex:
-    """A session's index with all its words; vectors are taken as far as they are."""
+def _fresh(
+    each: SessionPlaces, embedder: embedding.Embedder
+) -> tuple[recall_index.RecallIndex, str]:
+    """A session's index with all its words and the vectors there are, and why it is none kept."""
     if not each.transcript.exists():
         raise each.missing()
     with transcript.History(each) as history:
         try:
             index = recall_index.RecallIndex.of(each, embedder)
             catch_up(index, reading(history))
-        except errors.IndexUnavailable:
+            return index, ""
+        except errors.IndexUnavailable as error:
             # A disk that cannot be written can still be read: this index lasts for one question.
             index = recall_index.InMemoryIndex(embedder)
             catch_up(index, reading(history))
-    return index
+            return index, error.sentence
 
 
 def _moment(text: str) -> float | None:

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import heapq
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -22,8 +22,9 @@ from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries import Line, conversation, provenance
 from mindstone_tui.core.entries.derived import Replacement
 from mindstone_tui.core.entries.standings import Rewinds, Standings
+from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.language.sentences import pieces
-from mindstone_tui.core.language.words import indexed, plain_words, query_terms, root
+from mindstone_tui.core.language.words import plain_words, query_terms, root
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.library.file_states import FilesOfSession
@@ -31,7 +32,7 @@ from mindstone_tui.core.library.lineage import as_they_stand
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall import candidates, catch_up, embedding, index, speak, thresholds
 from mindstone_tui.core.recall.acts import Done
-from mindstone_tui.core.recall.ranking import Hit
+from mindstone_tui.core.recall.ranking import Hit, quoted_by
 from mindstone_tui.core.text import as_written, shortened, unfenced, without_reminders
 from mindstone_tui.core.values import alike, shared
 
@@ -51,8 +52,6 @@ _KINDS: Final = {
 """The lines in which each role speaks."""
 _LEAST: Final = 0.4
 """The share of what recall asks for before it speaks that somebody who searches is shown."""
-_QUOTED: Final = 24
-"""Characters of a statement from which on it is known when it is repeated."""
 _FURTHER: Final = 0.5
 """What each further hit of a session adds to its best one, of what the hit before it added."""
 _COARSE: Final = 0.001
@@ -93,6 +92,8 @@ class SessionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     read: tuple[str, ...] = ()
     words_only: tuple[str, ...] = ()
     """Servers that were searched by words only, because they cannot compare meanings."""
+    failure: str = ""
+    """Why the library could not be used, and all sessions were read instead."""
 
 
 def _best(hits: Iterable[SessionHit], count: int) -> list[SessionHit]:
@@ -216,13 +217,18 @@ class _Search(msgspec.Struct, frozen=True):
     def answer(self, progress: Progress | None) -> SessionAnswer:
         """What the library says, what reading finds beside it, and what servers have."""
         chosen = self._chosen()
-        hits, read = self._ask(chosen, progress)
+        failure = ""
+        try:
+            hits, read = self._ask(chosen, progress)
+        except errors.RecallError as error:
+            hits, read, failure = [], chosen, error.sentence
         hits += [hit for each in read for hit in _read(self.query, each, self.wanted, self.count)]
         found = SessionAnswer(
             query=self.query,
             hits=tuple(_best(hits, self.count)),
             sessions=len(chosen),
             read=tuple(str(each.key) for each in read),
+            failure=failure,
         )
         if self.settings.history.search == "server" and not self.wanted.needs_profile:
             found = self._with_servers(found)
@@ -245,16 +251,16 @@ class _Search(msgspec.Struct, frozen=True):
     ) -> tuple[list[SessionHit], list[SessionPlaces]]:
         """What the library says, and the sessions that have to be read."""
         wanted, more = self.wanted, _more(self.count, self.wanted)
-        try:
-            with contextlib.closing(AllSessions(self.home, self.asked.embedder)) as library:
-                unread = library.bring_up_to_date(chosen, progress)
-                keys = [each.key for each in chosen if each not in unread]
-                found = library.search(self._inquiry(), keys)
-        except errors.RecallError:
-            return [], list(chosen)
+        with contextlib.closing(AllSessions(self.home, self.asked.embedder)) as library:
+            unread = library.bring_up_to_date(chosen, progress)
+            keys = [each.key for each in chosen if each not in unread]
+            found = library.search(self._inquiry(), keys)
         taken = [hit for hit in found.hits if _takes(wanted, hit)]
-        telling = filter(is_found, unquoted(taken, query_terms(self.query)))
-        kept = [_as_hit(hit.passage.session, hit, self.query) for hit in telling]
+        kept = [
+            _as_hit(hit.passage.session, hit, self.query)
+            for hit, sources in zip(taken, quoted_by(taken, query_terms(self.query)), strict=True)
+            if is_found(hit) and not sources
+        ]
         lines = {(hit.session, hit.seq) for hit in kept}
         passages = [hit.passage for hit in taken]
         recorded = {(each.session, each.seq) for each in passages if each.superseded}
@@ -301,20 +307,6 @@ def is_found(hit: Hit) -> bool:
     return hit.parts.get("words", 0.0) > 0 or speak.evidence(hit) >= _LEAST * thresholds.FLOOR
 
 
-def unquoted(hits: Sequence[Hit], asked: Collection[str]) -> list[Hit]:
-    """Without answers that repeat a statement whole, and say no more of what was asked for."""
-    texts = [(each.passage.ts, " ".join(each.passage.text.casefold().split())) for each in hits]
-    kept = []
-    for hit, (ts, text) in zip(hits, texts, strict=True):
-        rest = text
-        for said, other in texts if hit.passage.role == "assistant" else ():
-            if said < ts and _QUOTED <= len(other) < len(text):
-                rest = rest.replace(other, " ")
-        if rest == text or not set(asked).isdisjoint(indexed(rest).split()):
-            kept.append(hit)
-    return kept
-
-
 def in_order(hits: Sequence[SessionHit]) -> list[SessionHit]:
     """The same, none with a lower score than one below it: a correction stands above its past."""
     ordered: list[SessionHit] = []
@@ -348,6 +340,18 @@ def _told_whose(home: Places, hit: SessionHit) -> SessionHit:
     return msgspec.structs.replace(hit, program=profile.program, folder=profile.folder)
 
 
+def folder_of(home: Places, session: str, seq: int) -> str:
+    """Where a line was said; what another program did was done where its file says, if it does."""
+    places = home.session(SessionKey.parse(session))
+    with contextlib.suppress(errors.MindstoneError), transcript.History(places) as history:
+        if provenance.is_imported(history.line(seq)):
+            told = history.newest(("session_described",), history.head.seq + 1)
+            about = (line.entry for line in told if isinstance(line.entry, SessionDescribed))
+            return next((entry.folder for entry in about), "")
+    profile = profiles.stored_profile(places)
+    return profile.folder if profile is not None else ""
+
+
 def _with_changes(home: Places, hits: Sequence[SessionHit]) -> list[SessionHit]:
     """The same, with how many files of each exchange changed since."""
 
@@ -363,18 +367,20 @@ def _with_changes(home: Places, hits: Sequence[SessionHit]) -> list[SessionHit]:
         return list(hits)
     kept = cache(lambda session: FilesOfSession(home.session(SessionKey.parse(session))))
     return [
-        msgspec.structs.replace(hit, changed_since=_changed(hit, acts, kept))
+        msgspec.structs.replace(hit, changed_since=_changed(home, hit, acts, kept))
         for hit, acts in zip(hits, files, strict=True)
     ]
 
 
-def _changed(hit: SessionHit, acts: dict[str, str], kept: Callable[[str], FilesOfSession]) -> int:
+def _changed(
+    home: Places, hit: SessionHit, acts: dict[str, str], kept: Callable[[str], FilesOfSession]
+) -> int:
     """How many files are no longer as an exchange left them, each with when it last did something.
 
     What was written again since is compared where the session keeps what stood there.
     """
     with contextlib.suppress(ValueError, OSError, errors.MindstoneError):
-        folder = Path(hit.folder)
+        folder = Path(folder_of(home, hit.session, hit.seq) if acts else "")
         times = {folder / it: datetime.fromisoformat(ts).timestamp() for it, ts in acts.items()}
         files = [path for path in times if path.is_absolute() and path.is_file()]
         written = [it for it in files if it.stat().st_mtime > times[it] + _COARSE]

@@ -14,13 +14,12 @@ import msgspec
 
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.entries.provenance import is_imported
-from mindstone_tui.core.entries.store import SessionDescribed
 from mindstone_tui.core.errors import MindstoneError
 from mindstone_tui.core.language.words import plain_words
 from mindstone_tui.core.library import profile as profiles
 from mindstone_tui.core.library.all_sessions import AllSessions, Progress
 from mindstone_tui.core.library.lineage import standing_in
-from mindstone_tui.core.library.search import SessionHit, search_everywhere
+from mindstone_tui.core.library.search import SessionHit, folder_of, search_everywhere
 from mindstone_tui.core.paths import SAMPLE_AGENT, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.patterns import pattern_of
 from mindstone_tui.core.recall import acts, embedding
@@ -117,7 +116,7 @@ class WorkDone:
                 error=self._marked(each.error),
                 steps=tuple(map(self._marked, each.steps)),
                 worked=each.worked and self._marked(each.worked),
-                folder=self._folder(each.error.session, each.error.seq),
+                folder=folder_of(self._home, each.error.session, each.error.seq),
             )
             for each in self._ask(ask)[:count]
         ]
@@ -131,7 +130,9 @@ class WorkDone:
         """The invocations of a program that worked here, the newest first."""
         return [
             Invocation(
-                last=self._marked(act), times=times, folder=self._folder(act.session, act.seq)
+                last=self._marked(act),
+                times=times,
+                folder=folder_of(self._home, act.session, act.seq),
             )
             for act, times in self._ask(lambda done: done.worked(program, count))
         ]
@@ -175,7 +176,7 @@ class WorkDone:
                 files=changed(place, "change"),
                 unsure=changed(place, "unsure"),
                 touched=place in touched and touched[place].kind != "unsure",
-                folder=self._folder(place[0], (touched.get(place) or said[place]).seq),
+                folder=folder_of(self._home, place[0], (touched.get(place) or said[place]).seq),
                 **(shared(acts.TurnMarks, touched[place]) if place in touched else {}),
             )
             for place in newest
@@ -209,17 +210,6 @@ class WorkDone:
                     act, imported=self._origins(act.session, act.seq).words
                 )
         return act
-
-    def _folder(self, session: str, seq: int) -> str:
-        """Where it was done; what another program did was done where its file says, if it does."""
-        places = self._home.session(SessionKey.parse(session))
-        with contextlib.suppress(MindstoneError), History(places) as history:
-            if is_imported(history.line(seq)):
-                told = history.newest(("session_described",), history.head.seq + 1)
-                about = (line.entry for line in told if isinstance(line.entry, SessionDescribed))
-                return next((entry.folder for entry in about), "")
-        profile = profiles.stored_profile(places)
-        return profile.folder if profile is not None else ""
 
 
 def _alike(error: str, failures: Sequence[Act]) -> list[Act]:

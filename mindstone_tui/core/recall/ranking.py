@@ -25,7 +25,7 @@ from mindstone_tui.core.language.replacement import (
     says_more,
 )
 from mindstone_tui.core.language.sentences import parts_of
-from mindstone_tui.core.language.words import query_terms, words_of
+from mindstone_tui.core.language.words import indexed, query_terms, root, words_of
 from mindstone_tui.core.recall import thresholds as tuned
 from mindstone_tui.core.recall.passages import Passage, parse_time
 from mindstone_tui.core.recall.question import Question, tells_time
@@ -46,6 +46,8 @@ _MODEL: Final = "assistant"
 _NOTE: Final = "note"
 _TASK: Final = ("task", "task done")
 """How the model is called where it has no name."""
+_QUOTED: Final = 24
+"""Characters of a statement from which on it is known when it is repeated."""
 _READ_FOR_RULES: Final = 6_000
 """Characters of a message in which rules are looked for; a longer one is a paste."""
 
@@ -129,7 +131,8 @@ def rank(
     chosen = sorted(_best_pieces(weighed), key=lambda each: (-each[0], -each[1].seq))[:count]
     hits = [_hit(passage, parts) for _, passage, parts in chosen]
     hits.sort(key=lambda hit: (-hit.score, -hit.passage.seq))
-    return arrange(hits[: tuned.ARRANGED]) + hits[tuned.ARRANGED :]
+    first = _answers_first(question, arrange(hits[: tuned.ARRANGED]))
+    return first + hits[tuned.ARRANGED :]
 
 
 def _with_rules(weighed: Sequence[_Weighed], count: int, gain: float) -> list[_Weighed]:
@@ -169,6 +172,52 @@ def arrange(hits: Sequence[Hit]) -> list[Hit]:
     """Newest statement of a changed fact first and marked; near-duplicates further down."""
     subjects = {hit.passage.id: frozenset(query_terms(hit.passage.text)) for hit in hits}
     return _spread_duplicates(_newest_first(hits), subjects)
+
+
+def _answers_first(question: Question, hits: Sequence[Hit]) -> list[Hit]:
+    """The same: what only asks this again below what tells of it, a quote below what it quotes."""
+    asked = frozenset(map(root, question.terms))
+    ordered = list(hits)
+    for hit, sources in zip(hits, quoted_by(hits, question.terms), strict=True):
+        for one in sources:
+            if not (one.superseded_by or one.corrected):
+                ordered.remove(one)
+                ordered.insert(ordered.index(hit), one)
+    if intent.intent_of(question.text) != "asks":
+        return ordered
+    met = {hit.passage.id: asked & _roots(hit.passage.text) for hit in ordered}
+    again = [hit for hit in ordered if met[hit.passage.id] == asked and _only_asks(hit.passage)]
+    told = [hit for hit in ordered if hit not in again]
+    tells = [at for at, hit in enumerate(told, 1) if 2 * len(met[hit.passage.id]) >= len(asked)]
+    until = tells[-1] if tells else 0
+    return told[:until] + again + told[until:]
+
+
+def _only_asks(passage: Passage) -> bool:
+    short = len(passage.text) <= tuned.SHORT_QUESTION
+    return passage.role == "user" and short and intent.only_asks(passage.text)
+
+
+def quoted_by(hits: Sequence[Hit], asked: Collection[str]) -> list[list[Hit]]:
+    """For each hit the earlier ones that it repeats whole, if it is an answer that names their
+    lines or tells no more of what was asked for."""
+    texts = [" ".join(hit.passage.text.casefold().split()) for hit in hits]
+    wanted = frozenset(map(root, asked))
+    found: list[list[Hit]] = []
+    for hit, text in zip(hits, texts, strict=True):
+        rest, sources = text, []
+        for one, other in zip(hits, texts, strict=True) if hit.passage.role == _MODEL else ():
+            earlier = one.passage.ts < hit.passage.ts
+            if earlier and _QUOTED <= len(other) < len(text) and other in text:
+                sources.append(one)
+                rest = rest.replace(other, " ")
+        named = all(f"line {one.passage.seq}" in text for one in sources)
+        found.append(sources if named or wanted.isdisjoint(_roots(rest)) else [])
+    return found
+
+
+def _roots(text: str) -> set[str]:
+    return set(map(root, indexed(text).split()))
 
 
 def mark_corrected(hits: Sequence[Hit], standing: Iterable[Passage]) -> list[Hit]:

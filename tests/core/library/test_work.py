@@ -24,6 +24,7 @@ from mindstone_tui.core.entries.conversation import (
 from mindstone_tui.core.entries.line import IMPORTED
 from mindstone_tui.core.entries.window import Rewound, WindowState
 from mindstone_tui.core.interchange.samples import SAMPLE_SESSION
+from mindstone_tui.core.library.profile import list_described
 from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.library.stats import stats_of
 from mindstone_tui.core.library.work import WorkDone
@@ -274,6 +275,20 @@ def test_files_that_changed_since_are_counted_and_nothing_is_said_where_it_canno
     hits = search_everywhere(places, Settings(), "Bartholomew", 5).hits
     assert len(hits) == 2
     assert sorted(hit.changed_since for hit in hits) == [0, 1]
+
+
+async def test_what_another_program_changed_is_not_looked_for_where_its_session_went_on(
+    home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "README.md").write_text("x")
+    worked(home, "main", "Bartholomew wants it", edit("README.md"), channel=IMPORTED)
+    model = script(tmp_path, {"text": "Done."})
+    async with on_stage(home, model=model, cwd=tmp_path) as stage:
+        await stage.say("go on")
+    places = Places.resolve({"MINDSTONE_HOME": str(home)})
+    assert list_described(places)
+    (hit,) = search_everywhere(places, Settings(), "Bartholomew", 5).hits
+    assert (hit.folder, hit.changed_since) == (str(tmp_path), 0)
 
 
 async def test_a_file_changed_since_only_if_it_is_not_as_the_exchange_left_it(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import stat
 from pathlib import Path
 
@@ -391,3 +392,18 @@ def test_a_long_exchange_is_stored_in_parts_that_others_may_write_between(tmp_pa
     (receipt,) = index.ensure(long, IndexMark(699, "x"))
     assert (receipt.passages, len(taken)) == (700, 3)
     assert index.mark.seq == 699
+
+
+def test_vectors_of_a_library_from_before_the_newest_step_go_on_being_used(tmp_path: Path) -> None:
+    path = tmp_path / "library.db"
+    filled(path, WordModel()).close()
+    with contextlib.closing(apsw.Connection(str(path))) as library:
+        library.execute("drop table embedded; create index passages_by_hash on passages (hash)")
+        library.pragma("user_version", 8)
+    model = WordModel()
+    index = RecallIndex.open(path, model)
+    assert index.pending() == 0
+    (hit,) = index.search("Where is the staging database?", 1).hits
+    assert hit.parts["meaning"] > 0
+    assert model.seen == ["Where is the staging database?"]
+    index.close()

@@ -707,3 +707,23 @@ def test_a_line_with_the_same_number_in_another_session_is_not_called_superseded
     hits = [Hit(passage=one, score=1.0, parts={}, text=one.text) for one in (beside, old, new)]
     marked = {hit.text: hit.superseded_by for hit in arrange(hits)}
     assert marked == {texts[0]: 9, texts[1]: None, texts[2]: None}
+
+
+def test_a_question_that_only_asks_again_stands_below_what_tells_and_a_quote_below_its_source() -> (
+    None
+):
+    told = "Port clash: 8765 is taken on the harbour machine. Use 8790 for the API."
+    model = {"role": "assistant", "speaker": "assistant"}
+    items = [
+        candidate(told, 3, words=0.6),
+        candidate("The lamp is green on every jetty.", 5, words=0.2),
+        candidate("Which port does the API use?", 7, words=1.0),
+        candidate(f"It is settled. {told} (2 January, line 3)", 8, words=0.9, **model),
+    ]
+    asked = read_question("which port does the API use?")
+    assert seqs(rank(asked, items, count=5)) == [3, 8, 7, 5]
+    both, topic = [items[0], items[2]], read_question("port of the API")
+    assert seqs(rank(asked, both, count=5)) == [3, 7]
+    assert seqs(rank(topic, both, count=5)) == [7, 3], "who asks nothing may look for a question"
+    more = candidate(f"{told} The API runs on pelican.", 9, words=0.95, **model)
+    assert seqs(rank(asked, [items[0], more], count=5)) == [9, 3], "it says more than its source"
