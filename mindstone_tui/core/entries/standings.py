@@ -336,7 +336,14 @@ class Standings:
                 begins = one.kind == "task_started" and one.seq <= seq
                 task = [one] if begins else [*task, one]
         titles = {getattr(one.entry, "title", "") for one in task if one.seq in (seq, task[0].seq)}
-        if len(task) < 2 or task[0].kind == "task_done" or task[1].seq == seq or len(titles) > 1:
+        gone = any(one.seq == seq and self.rewinds.of(one) is not None for one in task)
+        if (
+            gone
+            or len(task) < 2
+            or task[0].kind == "task_done"
+            or task[1].seq == seq
+            or len(titles) > 1
+        ):
             return None
         return Standing("done" if task[1].kind == "task_done" else "superseded", task[1].seq)
 

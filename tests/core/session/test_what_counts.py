@@ -159,6 +159,7 @@ _BESIDE = ("rewound", "superseded", "corrected", "undone", "interrupted", "impor
 """What is told wherever a message is read."""
 
 
+_TASKS = ("task_started", "task_done")
 _DID = (*_SAID, "assistant_message", "tool_called", "tool_returned", "files_changed")
 
 
@@ -230,6 +231,8 @@ class ByHand:
         else:
             last = {one: by for by, part in known.items() for one in part}
             found |= {("corrected", by) for by in last.values()}
+        if line["kind"] in _TASKS and (ended := self._task_ended(line)):
+            found.add(("done" if ended["kind"] == "task_done" else "superseded", ended["seq"]))
         if line["kind"] in _DID and line["seq"] < self.undone.get(line["turn"], 0):
             found.add(("undone", self.undone[line["turn"]]))
         cut = line.get("ending") == "interrupted" or line.get("status") == "interrupted"
@@ -238,6 +241,15 @@ class ByHand:
         if line.get("channel") == "import":
             found.add(("imported", None))
         return found | ({("copied", None)} if line.get("parent") else set())
+
+    def _task_ended(self, line: Json) -> Json | None:
+        """The line that ended the task of a line, where that is another one."""
+        tasks = [one for one in self.lines if one["kind"] in _TASKS]
+        stand = [one for one in tasks if self.rewound(one["seq"]) is None]
+        begun = [one for one in stand if one["seq"] <= line["seq"] and one["kind"] == _TASKS[0]]
+        then = [one for one in stand if begun and one["seq"] > begun[-1]["seq"]]
+        same = begun and line.get("title") == begun[-1].get("title")
+        return then[0] if line in stand and same and then and then[0] is not line else None
 
     def remembered(self) -> str:
         """What was proposed as a memory and decided: no rewind takes back a person's yes."""
