@@ -321,6 +321,9 @@ def why(home: Places, number: int) -> CommandPrinted:
             "`/rules` lists those that stand, in a shell `mindstone rules`.",
         )
     until = f" It was retired on {rule.retired[:10]}." if rule.retired else ""
+    if may_be_corrected(rule) and not until:
+        left = RuleBook(home).left_in(rule.session).get(rule.words, rule.words)
+        until = "" if left == rule.words else " What you said there since corrects it."
     text = (
         f"{rule.words}\nSet on {rule.since[:10]} in {rule.session}, line {rule.line}; "
         f"{rule.check.told(_ALL) if rule.check is not None else _checked(rule)}{until}"

@@ -184,6 +184,7 @@ async def test_an_instruction_that_is_corrected_in_conversation_binds_no_more(
         await stage.say("go on")
         prompt = str(stage.requests()[-1][0]["content"])
         listed = (await stage.run("/rules"))[1]
+        assert "What you said there since corrects it." in (await stage.run("/rules why 1"))[1]
         await stage.run("/fork child")
         await stage.run("/rewind turn 1")
         again = (await stage.run("/rules"))[1]
