@@ -237,6 +237,9 @@ def test_a_task_is_over_once_it_is_done_or_another_takes_its_place() -> None:
     assert told == [["done by #1"], [], ["superseded by #3"], []]
     gone = line(4, 4, Rewound(to_turn=3, state=WindowState(through=3)))
     assert Standings([*lines, gone]).of(lines[2]) == (), "what took its place was taken back"
+    more = [gone_of(4, 2), line(5, 2, TaskStarted(title="d"))]
+    words = [one.words for one in Standings([*lines, *more]).of(lines[2])]
+    assert words == ["rewound by #4"], "what was taken back is nothing that another replaces"
     twice = [*lines[:2], gone_of(2, 1), line(3, 3, TaskDone(title="a"))]
     assert [one.words for one in Standings(twice).of(lines[0])] == ["done by #3"]
     back = line(4, 3, Restored(turns=(2,), state=WindowState(through=3)))
@@ -328,6 +331,8 @@ def test_what_was_told_of_files_that_were_put_back_holds_again_and_what_was_said
     assert known.undone.of_place(7, 2) is None, "it was said when all was taken back"
     partly = Undone([line(6, 2, FilesRestored(direction="undo", left=("a.ini: newer",), **act))])
     assert [partly.of_file(3, 2, path) for path in ("/w/a.ini", "/w/b.ini")] == [None, 6]
+    fork = Undone([line(6, 1, FilesRestored(direction="undo", **act))])
+    assert fork.of_turn(2) is None, "a fork has turns of its own by the numbers that it left out"
 
 
 def test_a_summary_of_nothing_that_was_taken_back_holds() -> None:

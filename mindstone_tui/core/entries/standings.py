@@ -182,7 +182,8 @@ class Undone:
         """Take in the next line."""
         match line.entry:
             case FilesRestored(turns=turns) as act:
-                for turn in turns:
+                # A fork hears of turns that it left out, too, and has others by their numbers.
+                for turn in (one for one in turns if one <= line.turn):
                     self._turns[turn] = act.then(line.seq, turn, *self._turns.get(turn, (0, ())))
 
     def of(self, line: Line) -> int | None:
@@ -336,7 +337,10 @@ class Standings:
                 begins = one.kind == "task_started" and one.seq <= seq
                 task = [one] if begins else [*task, one]
         titles = {getattr(one.entry, "title", "") for one in task if one.seq in (seq, task[0].seq)}
-        if len(task) < 2 or task[0].kind == "task_done" or task[1].seq == seq or len(titles) > 1:
+        own = next((one for one in task if one.seq == seq), None)
+        if own is None or self.rewinds.of(own) is not None or len(task) < 2 or len(titles) > 1:
+            return None
+        if task[0].kind == "task_done" or task[1].seq == seq:
             return None
         return Standing("done" if task[1].kind == "task_done" else "superseded", task[1].seq)
 

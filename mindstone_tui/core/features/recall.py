@@ -14,12 +14,12 @@ from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.entries import conversation, derived, standings
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.language.replacement import plain
+from mindstone_tui.core.language.replacement import meant_by, plain, replaced_in, says_more
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.recall import inject, passages, ranking
 from mindstone_tui.core.session.features import EndedTurn, Feature, WrongUse, command
-from mindstone_tui.core.session.recall import may_correct
+from mindstone_tui.core.session.recall import Verdicts, may_correct
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.base import Tool, ToolContext, ToolResult, bounded
@@ -172,7 +172,29 @@ class RecallFeature(Feature):
             self._unjudged.pop(line.seq, None)
         whole = [history.whole(line) for line in told]
         corrected = await asyncio.to_thread(recall.corrected_in, whole, known)
+        corrected |= self._rules_in(whole)
         return recall.verdicts(recorded, recalled, corrected)
+
+    def _rules_in(self, told: Collection[entries.Line]) -> Verdicts:
+        """What people say instead of an instruction that they had set for this session."""
+        found: Verdicts = {}
+        history = self.session.history
+        rules = [
+            (line.seq, line.entry.words)
+            for line in history.newest(("rule_set",), _READ_FOR_VERDICTS)
+            if isinstance(line.entry, derived.RuleSet) and not line.parent
+            if line.entry.scope == "session" and not line.entry.checked
+        ]
+        for line in told if rules else ():
+            text = getattr(line.entry, "text", "")
+            for at in meant_by(text, [words for _, words in rules]):
+                seq, words = rules[at]
+                if seq < line.seq:
+                    gone = replaced_in(text, words)
+                    found[seq, line.seq] = derived.StatementSuperseded(
+                        statement=seq, by=line.seq, words=gone, partly=says_more(words, gone)
+                    )
+        return found
 
     async def _look_again(self) -> None:
         """Search for what was replaced and the newest answer says again: it is judged with that."""

@@ -21,7 +21,15 @@ from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
 from mindstone_tui.core.rules import checks, deeds
-from mindstone_tui.core.rules.book import RuleBook, Ruling, Scope, StandingRule, rule_of, ruling
+from mindstone_tui.core.rules.book import (
+    RuleBook,
+    Ruling,
+    Scope,
+    StandingRule,
+    may_be_corrected,
+    rule_of,
+    ruling,
+)
 from mindstone_tui.core.rules.grammar import compile_rule
 from mindstone_tui.core.session.features import Feature, Happening, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
@@ -68,14 +76,16 @@ class RulesFeature(Feature):
         if point is None:
             return
         every = self.book.all()
+        left = self.book.left_in(point.session, point.seq, header.ts)
         known = {one.words for one in every if one.session == str(self.session.key)}
         turns = self.session.history.newest(["turn_started"], self.context.transcript.head.seq)
         if all(turn.parent for turn in islice(turns, 1)):  # nothing was said here yet
             for one in every:
                 bound = (one.scope, one.session) == ("session", point.session)
                 stood = not one.retired or one.retired > header.ts
-                if bound and stood and one.line <= point.seq and one.words not in known:
-                    self.set_rule(one.words, "session", 0, inherited=True)  # line 0 names the fork
+                words = left.get(one.words, one.words) if may_be_corrected(one) else one.words
+                if bound and stood and one.line <= point.seq and words and words not in known:
+                    self.set_rule(words, "session", 0, inherited=True)  # line 0 names the fork
 
     @property
     def standing_rules(self) -> list[StandingRule]:
@@ -126,8 +136,10 @@ class RulesFeature(Feature):
     def settle(self, words: str, scope: Scope, source: int = -1) -> list[AnyEvent]:
         """Set a rule instead of those set for the same that it replaces: instructions, since
         what is checked stands until a person retires it."""
-        before = self.standing_rules
-        if known := [one for one in before if (one.words, one.scope) == (words, scope)]:
+        here = str(self.session.cwd), str(self.session.key)
+        before = [one for one in self.book.all() if one.holds_in(*here)]
+        stands = self.standing_rules
+        if known := [one for one in stands if (one.words, one.scope) == (words, scope)]:
             return [told(known[0])]
         rule = self.set_rule(words, scope, source)
         over = [
@@ -309,6 +321,9 @@ def why(home: Places, number: int) -> CommandPrinted:
             "`/rules` lists those that stand, in a shell `mindstone rules`.",
         )
     until = f" It was retired on {rule.retired[:10]}." if rule.retired else ""
+    if may_be_corrected(rule) and not until:
+        left = RuleBook(home).left_in(rule.session).get(rule.words, rule.words)
+        until = "" if left == rule.words else " What you said there since corrects it."
     text = (
         f"{rule.words}\nSet on {rule.since[:10]} in {rule.session}, line {rule.line}; "
         f"{rule.check.told(_ALL) if rule.check is not None else _checked(rule)}{until}"

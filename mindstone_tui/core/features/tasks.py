@@ -190,7 +190,7 @@ class Tasks(msgspec.Struct, dict=True, eq=False):
             return checkpoint
         known, key = {folded(one.words) for one in every}, str(self.places.key)
         said = (one for one in checkpoint.constraints if folded(one.text) not in known)
-        binds = [one for one in every if one.holds_in(str(self._cwd), key)]
+        binds = self.book.standing(str(self._cwd), key)
         rules = (
             Sourced(text=one.words, seq=one.line if one.session == key else 0, kind="rule")
             for one in binds

@@ -5,6 +5,7 @@ session, verb and hook reads, in one look. A rule is retired, never deleted.
 """
 
 import contextlib
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,8 @@ import msgspec
 
 from mindstone_tui.core import disk, errors, paths, transcript, values
 from mindstone_tui.core.context.extract import folded
-from mindstone_tui.core.entries import Line, derived, provenance
+from mindstone_tui.core.entries import Line, derived, provenance, standings
+from mindstone_tui.core.language.replacement import left_of
 from mindstone_tui.core.rules.checks import Deed, RuleCheck, Verdict, verdict_of
 from mindstone_tui.core.rules.grammar import compile_rule
 
@@ -79,6 +81,7 @@ class RuleBook:
     """Which rules were set in a home."""
 
     def __init__(self, home: paths.Places) -> None:
+        self._home = home
         self._path = home.data / RULES
         self._binds = home.state / "rules-bind"
 
@@ -95,8 +98,34 @@ class RuleBook:
             ) from None
 
     def standing(self, folder: str, session: str = "") -> list[StandingRule]:
-        """The rules that bind work there."""
-        return [one for one in self.all() if one.holds_in(folder, session)]
+        """The rules that bind work there, without what was corrected in the session since."""
+        rules = [one for one in self.all() if one.holds_in(folder, session)]
+        if not any(map(may_be_corrected, rules)):
+            return rules
+        left = self.left_in(session)
+        told = ((one, left.get(one.words, one.words)) for one in rules)
+        return [
+            msgspec.structs.replace(one, words=words) if may_be_corrected(one) else one
+            for one, words in told
+            if words or not may_be_corrected(one)
+        ]
+
+    def left_in(self, session: str, until: float = math.inf, when: str = "~") -> dict[str, str]:
+        """What corrections up to a line, as known at a time, left of each rule of a session."""
+        left: dict[str, str] = {}
+        with (
+            contextlib.suppress(errors.MindstoneError, OSError),
+            transcript.History(self._home.session(paths.SessionKey.parse(session))) as history,
+        ):
+            changes = [*history.newest(standings.CHANGES, history.head.seq + 1)][::-1]
+            judged = standings.Standings(one for one in changes if one.ts <= when)
+            for line in _lines_in(history):
+                if isinstance(line.entry, derived.RuleSet):
+                    words, by = line.entry.words, judged.replaced_by(line.seq)
+                    parts = judged.corrected_by(line.seq).items()
+                    gone = [one for seq, part in parts if seq <= until for one in part]
+                    left[words] = "" if by is not None and by <= until else left_of(words, gone)
+        return left
 
     def binding(self, folder: Path) -> list[StandingRule]:
         """The rules that bind a program of others in a folder, whichever way it is named."""
@@ -161,6 +190,12 @@ class RuleBook:
                 self._tell_hooks(rules)
         finally:
             os.close(lock)
+
+
+def may_be_corrected(rule: StandingRule) -> bool:
+    """Whether a correction in conversation ends a rule: what is checked, and what binds more than
+    a session, stands until a person retires it."""
+    return rule.check is None and rule.scope == "session"
 
 
 def rule_of(entry: derived.RuleSet, line: Line, number: int) -> StandingRule:

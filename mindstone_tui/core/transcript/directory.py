@@ -18,6 +18,7 @@ from mindstone_tui.core import disk, errors, paths, patterns
 from mindstone_tui.core.entries import Entry, Line, conversation, decode_line, provenance, standings
 from mindstone_tui.core.entries.line import MAX_LINE, Malformed
 from mindstone_tui.core.entries.window import InstructionsChanged
+from mindstone_tui.core.language.replacement import left_of
 from mindstone_tui.core.text import as_written, one_line
 from mindstone_tui.core.transcript import encode, reader
 
@@ -38,6 +39,8 @@ _PUT_BEFORE: Final = patterns.pattern_of(
 _COMMAND: Final = patterns.pattern_of(r"\s*(?:/[a-z][\w:-]*(?:\s|\Z)|\Z)")
 """Bytes at the beginning in which the first request is looked for."""
 LONGEST_TITLE: Final = 120
+_REPLACES: Final = (b"statement_superseded", b"rewound")
+_TOLD_BY: Final = frozenset(kind.encode() for kind in standings.CHANGES)
 
 
 class SessionSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,7 +171,7 @@ def _summarise(places: paths.SessionPlaces) -> SessionSummary | None:
 def _title_of(places: paths.SessionPlaces, fd: int) -> str:
     """What a person called it, else its first request, if that stands near its beginning.
 
-    One that was rewound or replaced is none, as far as what did so stands there, too.
+    What was rewound or replaced is none, as far as what did so stands there or near the end.
     """
     with contextlib.suppress(OSError):
         if named := one_line(
@@ -176,7 +179,9 @@ def _title_of(places: paths.SessionPlaces, fd: int) -> str:
         ):
             return named
     first = copied = fork = ""
-    lines = list(_lines_back(_beginning(fd), from_start=True))[::-1]
+    begins = _beginning(fd)
+    lines = list(_lines_back(begins, from_start=True))[::-1]
+    lines += _changes_behind(fd, begins.rfind(b"\n") + 1)
     judged = standings.Standings(lines)
     for line in standings.not_rewound(lines) or lines:
         match line.entry:
@@ -184,7 +189,8 @@ def _title_of(places: paths.SessionPlaces, fd: int) -> str:
                 fork = f"fork of {parent.removeprefix('agent:default:')}: "
             case conversation.UserMessage(text=text):
                 passed_over = (fork and line.parent) or judged.replaced_by(line.seq)
-                if (asked := _request_in(text)) and not passed_over:
+                gone = [one for part in judged.corrected_by(line.seq).values() for one in part]
+                if (asked := _request_in(left_of(text, gone))) and not passed_over:
                     return one_line(fork + asked, LONGEST_TITLE)
                 first, copied = first or text, copied or asked
     return one_line((fork + (copied or first)).removesuffix(": "), LONGEST_TITLE)
@@ -197,6 +203,16 @@ def _beginning(fd: int) -> bytes:
         rest = os.pread(fd, MAX_LINE, len(head))
         head += rest[: rest.find(b"\n") + 1]
     return head
+
+
+def _changes_behind(fd: int, begins: int) -> list[Line]:
+    """What changed how lines stand, between the first lines and the end, as far as that is near."""
+    start = max(begins, os.fstat(fd).st_size - _LONGEST_LOOK)
+    end = os.pread(fd, _LONGEST_LOOK, start)
+    if not any(b'"kind":"%s"' % kind in end for kind in _REPLACES):
+        return []
+    kept = (one for one in end.split(b"\n") if reader.named_kind(one) in _TOLD_BY)
+    return list(_lines_back(b"\n".join(kept) + b"\n", from_start=True))[::-1]
 
 
 def _request_in(said: str) -> str:

@@ -168,6 +168,35 @@ async def test_a_rule_that_is_set_again_with_another_value_stands_instead(
     assert ("4. Answer in English" in prompt, "Answer in English" in binding) == (True, True)
 
 
+async def test_an_instruction_that_is_corrected_in_conversation_binds_no_more(
+    home: Path, tmp_path: Path
+) -> None:
+    old, new = "Always deploy to staging on port 8080.", "deploy to staging on port 9090, not 8080."
+    model = script(tmp_path, {"text": "Good."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("Hello, here is some work.")
+        await stage.run(f"/rules add {old}")
+        await stage.run("/rules add Never force push")
+        await stage.say(f"Correction: {new}")
+        await stage.say("Correction: you may force push.")
+        await stage.run("/checkpoint save")
+        binding = (await stage.run("/checkpoint show"))[1].partition("Current topic")[0]
+        await stage.say("go on")
+        prompt = str(stage.requests()[-1][0]["content"])
+        listed = (await stage.run("/rules"))[1]
+        assert "What you said there since corrects it." in (await stage.run("/rules why 1"))[1]
+        await stage.run("/fork child")
+        await stage.run("/rewind turn 1")
+        again = (await stage.run("/rules"))[1]
+    for told in (binding, prompt, listed):
+        assert old not in told
+        assert "Never force push" in told, "what is checked stands until it is retired"
+    assert new in binding
+    assert old in again, "what corrected it was taken back"
+    async with on_stage(home, key=SessionKey.parse("child"), model=model) as child:
+        assert old not in (await child.run("/rules"))[1]
+
+
 async def test_what_a_trusted_project_says_can_be_set_as_its_rules(
     home: Path, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ def rich_session(home: Path) -> Transcript:
         score=0.83,
         tokens=5,
         text="Use *tabs*, never spaces.",
+        superseded_by=4,
     )
     transcript.append(
         RecallInjected(query="Tabs or spaces?", passages=(passage,), text="…", tokens=9), turn=turn

@@ -119,6 +119,8 @@ def test_a_page_shows_zones_prunes_recalls_and_tools(home: Path) -> None:
     assert "policy fifo, trigger ceiling" in page.text
     assert "turn 1: 50 tokens, oldest, score" in page.text
     assert "2 passages read back" in page.text
+    assert " · 0.83 · superseded by #4" in page.text, "a card says what became of it"
+    assert "superseded by \\#4, score 0.83" in _exported(home, "md")
     times = [attrs for tag, attrs in page.tags if tag == "time"]
     assert page.text.count(" UTC") == len(times) > 0, "who reads it may be anywhere"
     anchors = {attrs["id"] for _, attrs in page.tags if "id" in attrs}

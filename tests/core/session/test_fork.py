@@ -112,6 +112,24 @@ async def test_any_turn_begins_another_session_with_the_window_of_its_day(
         assert "copied from agent:default:main" in (await fork.run(f"/why turn {turn}"))[1]
 
 
+async def test_a_title_says_nothing_that_was_corrected_since(home: Path, tmp_path: Path) -> None:
+    def title() -> str:
+        return list_sessions(stage.session.services.home)[0].title
+
+    async with on_stage(home, model=script(tmp_path, {"text": "Fine."}, loop=True)) as stage:
+        await stage.say("The roof code is 5822. The lift is broken.")
+        await stage.say(f"Here is a list. {'tiles and slates, ' * 5_000}")
+        assert title() == "The roof code is 5822. The lift is broken."
+        await stage.say("Correction: the roof code is 5823, not 5822.")
+        await stage.rest()
+        assert title() == "The lift is broken."
+        await stage.say("Correction: the lift is not broken any more.")
+        await stage.rest()
+        assert title().startswith("Here is a list.")
+        await stage.run("/rewind turn 2")
+        assert title() == "The roof code is 5822. The lift is broken."
+
+
 async def test_a_fork_is_titled_as_one_until_somebody_names_it(home: Path, tmp_path: Path) -> None:
     model = script(tmp_path, {"text": "Noted."}, loop=True)
     async with on_stage(home, model=model) as stage:

@@ -112,3 +112,18 @@ async def test_another_history_written_over_it_is_noticed_by_its_hash(
             assert "cut" in ended.why
             await stage.session.close()
             shutil.copy(other.places.transcript, stage.places.transcript)
+
+
+async def test_who_opens_a_session_hears_that_a_line_was_altered(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "Fine."}, loop=True)
+    async with on_stage(home, model=model) as stage:
+        await stage.say("The roof code is 5822.")
+        assert stage.session.services.left_open() == []
+        path = stage.places.transcript
+    path.write_bytes(path.read_bytes().replace(b"code is 5822", b"code is 5823"))
+    async with on_stage(home, model=model) as stage:
+        (told,) = stage.session.services.left_open()
+        path.write_bytes(path.read_bytes().replace(b"code is 5823", b"code is 5822"))
+    assert told.startswith("1 line is not as it was written, first line ")

@@ -11,6 +11,7 @@ import html
 import json
 import random
 import re
+import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from mindstone_tui.core.events import Answer, AnyEvent, ToolAsked
 from mindstone_tui.core.interchange.import_session import import_file
 from mindstone_tui.core.library.find import StoredRecall
 from mindstone_tui.core.library.project_recall import ProjectRecall
+from mindstone_tui.core.library.search import search_everywhere
 from mindstone_tui.core.library.work import WorkDone
 from mindstone_tui.core.paths import SessionKey
 from mindstone_tui.core.recall import inject
@@ -159,6 +161,8 @@ _BESIDE = ("rewound", "superseded", "corrected", "undone", "interrupted", "impor
 """What is told wherever a message is read."""
 
 
+_TASKS = ("task_started", "task_done")
+_SPOKEN = (*_SAID, "assistant_message")
 _DID = (*_SAID, "assistant_message", "tool_called", "tool_returned", "files_changed")
 
 
@@ -230,6 +234,8 @@ class ByHand:
         else:
             last = {one: by for by, part in known.items() for one in part}
             found |= {("corrected", by) for by in last.values()}
+        if line["kind"] in _TASKS and (ended := self._task_ended(line)):
+            found.add(("done" if ended["kind"] == "task_done" else "superseded", ended["seq"]))
         if line["kind"] in _DID and line["seq"] < self.undone.get(line["turn"], 0):
             found.add(("undone", self.undone[line["turn"]]))
         cut = line.get("ending") == "interrupted" or line.get("status") == "interrupted"
@@ -238,6 +244,15 @@ class ByHand:
         if line.get("channel") == "import":
             found.add(("imported", None))
         return found | ({("copied", None)} if line.get("parent") else set())
+
+    def _task_ended(self, line: Json) -> Json | None:
+        """The line that ended the task of a line, where that is another one."""
+        tasks = [one for one in self.lines if one["kind"] in _TASKS]
+        stand = [one for one in tasks if self.rewound(one["seq"]) is None]
+        begun = [one for one in stand if one["seq"] <= line["seq"] and one["kind"] == _TASKS[0]]
+        then = [one for one in stand if begun and one["seq"] > begun[-1]["seq"]]
+        same = begun and line.get("title") == begun[-1].get("title")
+        return then[0] if line in stand and same and then and then[0] is not line else None
 
     def remembered(self) -> str:
         """What was proposed as a memory and decided: no rewind takes back a person's yes."""
@@ -435,6 +450,20 @@ def hold_library(
     assert total["rewound"] == sum(one["rewound"] for one in listed), "stats"
 
 
+def hold_last_said(home: Path, key: SessionKey, capsys: pytest.CaptureFixture[str]) -> None:
+    """A list of sessions says how what was said last stands."""
+    byhand = ByHand(lines_of(home, key))
+    capsys.readouterr()
+    assert run_verb(["sessions", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["sessions"]
+    (own,) = (one for one in listed if one["session"] == str(key))
+    spoke = (one for one in reversed(byhand.lines) if one["kind"] in _SPOKEN and one.get("text"))
+    last = next(one for one in spoke if "rewound" not in str(byhand.of(one)))
+    assert own["text"] == last["text"][:400], "last said"
+    beside = {one for one in byhand.of(last) if one[0] in _BESIDE}
+    assert {one for one in marks_in(" ".join(own["marks"])) if one[0] in _BESIDE} == beside, last
+
+
 async def hold_work(stage: Stage, byhand: ByHand) -> None:
     """The panel's report, a checkpoint and the list of memories go by what still counts."""
     report = stage.session.services.context.report()
@@ -574,6 +603,14 @@ def lookups(home: Path, key: SessionKey, byhand: ByHand) -> Iterator[tuple[str, 
                     yield "page search", one["line"], one["replaced"]
             for hit in stored.ask(query).hits:
                 yield "mindstone recall", hit.entries[0].seq if hit.entries else 0, marks(hit)
+    bare = home.parent / f"bare-{key.main}"
+    shutil.copytree(home, bare, ignore=shutil.ignore_patterns("library.db*"))
+    (bare / "library.db").mkdir()  # what cannot be opened is not asked
+    for query in ("roof code", "gate code", "pump model"):
+        for one in search_everywhere(api.Home(bare).places, Settings(), query, 50).hits:
+            if one.session == str(key):
+                assert one.by == "reading"
+                yield "search by reading", one.seq, " ".join(one.marks)
     attached = ProjectRecall(api.Home(home).places, Settings(), {})
     for query in ("What is the roof code?", "What is the gate code?"):
         told_so = attached.for_prompt(query, work_of(home), None)
@@ -621,6 +658,7 @@ async def test_every_surface_tells_of_a_line_what_the_lines_say(
     key = await walk(home, model, WALKS[name])
     for each in {key, SessionKey.parse("main")}:
         async with on_stage(home, key=each, model=model, cwd=work_of(home)) as stage:
+            hold_last_said(home, each, capsys)
             await hold_work(stage, ByHand(lines_of(home, each)))
             await hold(stage, home, each, capsys)
             await hold_tellings(stage, home, each)
