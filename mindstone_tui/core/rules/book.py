@@ -77,11 +77,36 @@ class Ruling(msgspec.Struct, frozen=True):
         return f"{self.rule.sentence}. It {told}"
 
 
+class _Corrections(msgspec.Struct, eq=False):
+    """The rules of a session, and what became of their lines up to one of its lines."""
+
+    through: int = -1
+    words: dict[int, str] = {}
+    judged: standings.Standings = msgspec.field(default_factory=standings.Standings)
+
+    def take(self, line: Line, when: str) -> None:
+        """Take in the next line; of what is known later than a time, only which rules there are."""
+        if isinstance(line.entry, derived.RuleSet):
+            self.words[line.seq] = line.entry.words
+        elif line.ts <= when:
+            self.judged.take(line)
+
+    def left(self, until: float) -> dict[str, str]:
+        """The words of each rule without those that lines up to one of them corrected."""
+        told: dict[str, str] = {}
+        for seq, words in self.words.items():
+            by, parts = self.judged.replaced_by(seq), self.judged.corrected_by(seq).items()
+            gone = [one for at, part in parts if at <= until for one in part]
+            told[words] = "" if by is not None and by <= until else left_of(words, gone)
+        return told
+
+
 class RuleBook:
     """Which rules were set in a home."""
 
     def __init__(self, home: paths.Places) -> None:
         self._home = home
+        self._corrected: dict[str, _Corrections] = {}
         self._path = home.data / RULES
         self._binds = home.state / "rules-bind"
 
@@ -111,21 +136,24 @@ class RuleBook:
         ]
 
     def left_in(self, session: str, until: float = math.inf, when: str = "~") -> dict[str, str]:
-        """What corrections up to a line, as known at a time, left of each rule of a session."""
-        left: dict[str, str] = {}
+        """What corrections up to a line, as known at a time, left of each rule of a session.
+
+        What was read for it once is not read again: a turn costs what was said since the last one.
+        """
+        known = (
+            _Corrections() if when != "~" else self._corrected.setdefault(session, _Corrections())
+        )
         with (
             contextlib.suppress(errors.MindstoneError, OSError),
             transcript.History(self._home.session(paths.SessionKey.parse(session))) as history,
         ):
-            changes = [*history.newest(standings.CHANGES, history.head.seq + 1)][::-1]
-            judged = standings.Standings(one for one in changes if one.ts <= when)
-            for line in _lines_in(history):
-                if isinstance(line.entry, derived.RuleSet):
-                    words, by = line.entry.words, judged.replaced_by(line.seq)
-                    parts = judged.corrected_by(line.seq).items()
-                    gone = [one for seq, part in parts if seq <= until for one in part]
-                    left[words] = "" if by is not None and by <= until else left_of(words, gone)
-        return left
+            if history.head.seq < known.through:
+                known = self._corrected[session] = _Corrections()
+            kinds = (*standings.CHANGES, "rule_set")
+            for line in [*history.newest(kinds, history.head.seq - known.through)][::-1]:
+                known.take(line, when)
+            known.through = history.head.seq
+        return known.left(until)
 
     def binding(self, folder: Path) -> list[StandingRule]:
         """The rules that bind a program of others in a folder, whichever way it is named."""
