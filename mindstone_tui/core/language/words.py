@@ -43,7 +43,8 @@ _ALIKE: Final = str.maketrans(
 )  # fmt: skip
 """Letters that no accent was taken from, and that people write one for the other."""
 _PUNCTUATION: Final = ".,;:!?\"'()[]{}…“”‘’*`"
-_WORDY: Final = pattern_of(rf"[\w{_MARKS}]")
+_CORE: Final = pattern_of(rf"[\w{_MARKS}](?:.*[\w{_MARKS}])?", re.DOTALL)
+"""From the first to the last character that words are made of."""
 _ALNUM: Final = pattern_of(rf"(?:[^\W_]|[{_MARKS}])+")
 _PLAIN: Final = pattern_of(r"[^\W_]+")
 _TOKEN: Final = pattern_of(r"[#/.]?[^\W_](?:[\w./#@+:'-]*\w)?")
@@ -59,6 +60,8 @@ _SCRAMBLED: Final = pattern_of(r"[0-9](?=[A-Za-z])")
 _LONGEST_NAME, _OFTEN = 60, 16
 """What is longer and where a letter follows a number once in so many signs is base64 or the like:
 its capitals begin no words. Names and paths of that length have hardly a number in them."""
+_DEPENDS: Final = pattern_of("[\u02bc\u1100-\u11ff\u2460-\u2793\U0001f100-\U0001f1ff]")
+"""An apostrophe that is a letter, parts of Korean syllables, letters and numbers in rings."""
 _CLUSTER: Final = pattern_of(rf".[{_MARKS}]*", re.DOTALL)
 """A character with the signs on it."""
 _DENSE: Final = pattern_of(
@@ -113,7 +116,27 @@ def _words_between_blanks(chunk: str) -> str:
         core = chunk.strip(_ASCII_EDGES)
     if chunk.isascii() and core.isprintable():
         return _ascii_words(core)
-    return " ".join(_words_of_chunk(chunk.strip(_PUNCTUATION)))
+    low = core.lower() if len(core) <= _LONGEST_NAME else ""
+    if low[1:] == core[1:] and "\n" not in (word := low.translate(_folded)):
+        if (dense := _DENSE.search(word)) is None:
+            return _ARTICLE.sub("", word)
+        if dense[0] == word:
+            return _pairs(word)
+    return " ".join(_words_of_chunk(chunk))
+
+
+class _Folded(dict[int, str]):
+    """What each lower letter of a word becomes; a new line if that depends on those beside it."""
+
+    def __missing__(self, code: int) -> str:
+        plain = unmarked(letter := chr(code))
+        alone = len(plain) == 1 and letter.isalnum() and plain.isalnum() and plain == plain.lower()
+        known = not plain or (alone and not _DEPENDS.search(letter + plain))
+        self[code] = fold(plain) if known else "\n"
+        return self[code]
+
+
+_folded: Final = _Folded()
 
 
 def _words_of_segment(segment: str) -> tuple[str, str]:
@@ -171,10 +194,9 @@ def query_terms(text: str) -> list[str]:
     telling = [word for word in distinct if word not in common] or distinct
     if len(telling) > 2 * _LOOKED_UP:
         telling = telling[:_LOOKED_UP] + telling[-_LOOKED_UP:]
-    if text.isascii():
-        return telling
-    pairs = {half for word in telling if _DENSE.match(word) for half in _halves(word)}
-    return [word for word in telling if word not in pairs]
+    dense = (_CLUSTER.findall(word) for word in telling if _DENSE.match(word))
+    halves = {half for clusters in dense if len(clusters) == 2 for half in clusters}
+    return [word for word in telling if word not in halves]
 
 
 @cache
@@ -184,12 +206,6 @@ def _small_words(language: str) -> frozenset[str]:
         return stopwords()
     words = languages.small_words().get(language, ())
     return stopwords().union(each for word in words for each in words_of(word))
-
-
-def _halves(word: str) -> list[str]:
-    """The two characters of a pair; none for a word that is not one."""
-    clusters = _CLUSTER.findall(word)
-    return clusters if len(clusters) == 2 else []
 
 
 def quoted(terms: list[str]) -> str:
@@ -217,31 +233,19 @@ def _ascii_words(core: str) -> str:
     return " ".join(words)
 
 
-def _without_edges(chunk: str) -> str:
-    """From the first to the last character that words are made of, each looked at once."""
-    if (first := _WORDY.search(chunk)) is None:
-        return ""
-    end = len(chunk)
-    while not _WORDY.match(chunk, end - 1):
-        end -= 1
-    return chunk[first.start() : end]
-
-
 def _words_of_chunk(chunk: str) -> Iterator[str]:
-    if not chunk.isascii():
-        yield from (f"u{ord(symbol):x}" for symbol in _SYMBOL.findall(chunk))
-    if not (core := _without_edges(chunk)):
+    yield from (f"u{ord(symbol):x}" for symbol in _SYMBOL.findall(chunk))
+    if (found := _CORE.search(chunk)) is None:
         return
-    core = _POSSESSIVE.sub("", core)
+    core = _POSSESSIVE.sub("", found[0])
     yield from _beside_apostrophes(core)
-    core = _APOSTROPHE.sub("", core)
-    segments = [segment for segment in _SEGMENT.split(unmarked(core)) if segment]
+    segments = [each for each in _SEGMENT.split(unmarked(_APOSTROPHE.sub("", core))) if each]
     joined: list[str] = []
     for segment in segments:
-        found = _ALNUM.findall(segment)
-        parts = [part for word in found for part in _parts(word)]
+        words = _ALNUM.findall(segment)
+        parts = [part for word in words for part in _parts(word)]
         yield from parts
-        if not _is_dense(whole := "".join(found)):
+        if not _DENSE.search(whole := "".join(words)):
             joined.append(whole := fold(whole))
             if len(parts) > 1:
                 yield whole
@@ -265,11 +269,6 @@ def _parts(word: str) -> Iterator[str]:
         yield _pairs(run[0])
         at = run.end()
     yield from _humps(word[at:])
-
-
-def _is_dense(word: str) -> bool:
-    """Whether a word has characters of a script without spaces."""
-    return not word.isascii() and _DENSE.search(word) is not None
 
 
 def _humps(word: str) -> Iterator[str]:

@@ -5,10 +5,11 @@ import hashlib
 
 import apsw
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mindstone_tui.core.language.words import (
+    _words_between_blanks,
     _words_of_chunk,
     indexed,
     query_terms,
@@ -67,6 +68,19 @@ def test_any_text_can_be_indexed_and_preparing_it_twice_changes_nothing(text: st
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40))
 def test_the_quick_way_for_ascii_gives_what_the_general_way_gives(chunk: str) -> None:
     assert indexed(chunk) == " ".join(_words_of_chunk(chunk))
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=12))
+@example("Жёлтый")
+@example("Émile")
+@example("الكتابُ")
+@example("한국어")
+@example("❶x")
+@example("Ⅱa")
+@example("Ĳa")
+@example("ﾵￛ")
+def test_the_quick_way_for_letters_gives_what_the_general_way_gives(chunk: str) -> None:
+    assert _words_between_blanks(chunk) == " ".join(_words_of_chunk(chunk))
 
 
 @given(st.lists(st.sampled_from(["getUserById", "it's", "…", "a/b.py:12", "東京都", "Café", "x"])))
