@@ -127,7 +127,7 @@ class RuleBook:
         rules = [one for one in self.all() if one.holds_in(folder, session)]
         if not any(map(may_be_corrected, rules)):
             return rules
-        left = self.left_in(session)
+        left = self.left_in(session, since=min(r.line for r in rules if may_be_corrected(r)))
         told = ((one, left.get(one.words, one.words)) for one in rules)
         return [
             msgspec.structs.replace(one, words=words) if may_be_corrected(one) else one
@@ -135,14 +135,16 @@ class RuleBook:
             if words or not may_be_corrected(one)
         ]
 
-    def left_in(self, session: str, until: float = math.inf, when: str = "~") -> dict[str, str]:
-        """What corrections up to a line, as known at a time, left of each rule of a session.
+    def left_in(
+        self, session: str, until: float = math.inf, when: str = "~", since: int = 0
+    ) -> dict[str, str]:
+        """What corrections up to a line, as known at a time, left of each rule set since another.
 
         What was read for it once is not read again: a turn costs what was said since the last one.
         """
-        known = (
-            _Corrections() if when != "~" else self._corrected.setdefault(session, _Corrections())
-        )
+        known = _Corrections(through=since - 1)
+        if when == "~":
+            known = self._corrected.setdefault(session, known)
         with (
             contextlib.suppress(errors.MindstoneError, OSError),
             transcript.History(self._home.session(paths.SessionKey.parse(session))) as history,
