@@ -493,7 +493,16 @@ TELLING = tuple(
 SPOKEN = {"UserMessage", "AssistantMessage", "AssistantPartial", "ToolReturned", "TaskStarted"}
 HOLDS_WORDS = {"entry", "hit", "passage"}
 HAS_ITS_MARKS = {"marks", "stands", "place"}
-SAYS_ITS_MARKS = {"told", "marks_of", "marks", "beside", "stands", "notes", "_standing"}
+SAYS_ITS_MARKS = {
+    "told",
+    "marks_of",
+    "marks",
+    "short_marks",
+    "beside",
+    "stands",
+    "notes",
+    "_standing",
+}
 """What says of something how it stands; the words are made in `core/entries/marks.py` alone."""
 
 ONLY_LOOKS = {

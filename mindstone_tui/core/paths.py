@@ -439,7 +439,7 @@ def session_named(places: Places, text: str, *, begun: bool = False) -> SessionK
     own = [each.key for each in places.sessions()]
     found = _that_begin(own, key)
     if not found and name == key.main:
-        found = _that_begin(own, *(SessionKey(each.agent, name) for each in own))
+        found = _that_begin(own, *{SessionKey(each.agent, name) for each in own})
     if not (found or cut):
         return key
     if len(found) != 1:

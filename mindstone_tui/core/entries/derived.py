@@ -76,19 +76,28 @@ class Replacement(Part, kw_only=True):
     @property
     def stands(self) -> tuple[Standing, ...]:
         """How it stands, as its line does by `Standings`."""
-        source = self.imported if isinstance(self.imported, str | None) else self.imported.words
+        match self.imported:
+            case ImportSource() as source:
+                whence = imported(source.words, source.marks)
+            case words:
+                whence = imported(words or "")
         return (
             *replaced(self.superseded_by, self.corrected, HERE if self.superseded_here else ""),
             *by_a_line("done", self.done_by),
             *by_a_line("undone", self.undone_by, self.left_alone),
             *((Standing("interrupted"),) if self.interrupted else ()),
-            *imported(source or ""),
+            *whence,
         )
 
     @property
     def marks(self) -> list[str]:
         """The same in words."""
         return told(self.stands)
+
+    @property
+    def short_marks(self) -> list[str]:
+        """The same where there is little room."""
+        return told(self.stands, short=True)
 
 
 class RecalledPassage(Replacement, kw_only=True):

@@ -43,13 +43,13 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
         """The same for a reader: `rewound by #57`, `copied from agent:main:work`."""
         return self.said("#")
 
-    def said(self, sign: str) -> str:
-        """The same with another sign before the number of a line."""
+    def said(self, sign: str, *, short: bool = False) -> str:
+        """The same with another sign before the number of a line; `short` names no file."""
         by = "" if self.by is None else f" by {sign}{self.by}"
         parts = one_line(", ".join(self.part), 200)
         match self.what:
             case "imported":
-                return self.source or ", ".join(("imported", *self.part))
+                return (not short and self.source) or ", ".join(("imported", *self.part))
             case "copied":
                 return f"copied from {self.source}" if self.source else "copied"
             case "elsewhere":
@@ -65,10 +65,17 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def told(
-    stands: Iterable[Standing], *, sign: str = "#", but: Collection[What] = OF_ITSELF
+    stands: Iterable[Standing],
+    *,
+    sign: str = "#",
+    but: Collection[What] = OF_ITSELF,
+    short: bool = False,
 ) -> list[str]:
-    """What is said beside something wherever it is told of, but for what is said there anyway."""
-    return [one.said(sign) for one in stands if one.what not in but]
+    """What is said beside something wherever it is told of, but for what is said there anyway.
+
+    `short` is for where there is little room: it leaves out which file words were imported from.
+    """
+    return [one.said(sign, short=short) for one in stands if one.what not in but]
 
 
 def replaced(by: int | None, corrected: Corrected, where: str = "") -> tuple[Standing, ...]:
@@ -83,6 +90,6 @@ def by_a_line(what: What, by: int | None, part: Collection[str] = ()) -> tuple[S
     return (Standing(what, by, part=tuple(part)),) if by else ()
 
 
-def imported(source: str) -> tuple[Standing, ...]:
-    """How something stands that may come from elsewhere."""
-    return (Standing("imported", source=source),) if source else ()
+def imported(source: str, since: Collection[str] = ()) -> tuple[Standing, ...]:
+    """How something stands that may come from elsewhere, with what was said of it there."""
+    return (Standing("imported", source=source, part=tuple(since)),) if source else ()

@@ -379,9 +379,16 @@ class Standings:
             interrupted=kind == "assistant_partial",
         )
 
-    def told(self, line: Line, *, sign: str = "#", but: Collection[What] = OF_ITSELF) -> list[str]:
+    def told(
+        self,
+        line: Line,
+        *,
+        sign: str = "#",
+        but: Collection[What] = OF_ITSELF,
+        short: bool = False,
+    ) -> list[str]:
         """What is said beside a line wherever it is told of, in words."""
-        return told(self.of(line), sign=sign, but=but)
+        return told(self.of(line), sign=sign, but=but, short=short)
 
     def of(self, line: Line) -> tuple[Standing, ...]:
         """What is to be known about a line; nothing for one that simply holds."""

@@ -178,6 +178,8 @@ class RecallFeature(Feature):
     def _rules_in(self, told: Collection[entries.Line]) -> Verdicts:
         """What people say instead of an instruction that they had set for this session."""
         found: Verdicts = {}
+        if not told:
+            return found
         history = self.session.history
         rules = [
             (line.seq, line.entry.words)
@@ -185,7 +187,7 @@ class RecallFeature(Feature):
             if isinstance(line.entry, derived.RuleSet) and not line.parent
             if line.entry.scope == "session" and not line.entry.checked
         ]
-        for line in told if rules else ():
+        for line in told:
             text = getattr(line.entry, "text", "")
             for at in meant_by(text, [words for _, words in rules]):
                 seq, words = rules[at]

@@ -21,7 +21,6 @@ from typing import Final, NamedTuple
 from mindstone_tui.core import errors, paths, patterns, tokens, transcript
 from mindstone_tui.core.entries import ToolCall, actions, conversation
 from mindstone_tui.core.entries.marks import OF_ITSELF
-from mindstone_tui.core.entries.provenance import MARK, is_imported
 from mindstone_tui.core.language import lists
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.language.words import plain_words
@@ -217,19 +216,20 @@ class AtAction:
         exchanges = list({_exchange(act): act for act in changes}.values())
         for act in exchanges[:_EXCHANGES]:
             # What does not name the file was said about something else, read again later.
-            for one, marks in self._said_in(act):
-                if _names(one, path) and _settles(one):
-                    return f"About {path}, {', '.join((_place(act), *marks))}:", one
+            for one, marks in self._said_in(act, lambda one: _names(one, path) and _settles(one)):
+                return f"About {path}, {', '.join((_place(act), *marks))}:", one
         return None
 
-    def _said_in(self, act: Act) -> Iterator[tuple[str, list[str]]]:
-        """The sentences of the person in the exchange of an act that hold, and how."""
+    def _said_in(self, act: Act, telling: Callable[[str], bool]) -> Iterator[tuple[str, list[str]]]:
+        """The telling sentences of the person in the exchange of an act that hold, and how.
+
+        How lines stand is folded from the whole history, so only where one of them tells.
+        """
         places = self._home.session(paths.SessionKey.parse(act.session))
         with (
             contextlib.suppress(errors.MindstoneError, OSError),
             transcript.History(places) as history,
         ):
-            judged = transcript.standings_of(history)
             # The person spoke before the first answer, and what follows may be long.
             for line in history.turn(act.turn, before=conversation.AssistantMessage):
                 if isinstance(line.entry, conversation.UserMessage):
@@ -237,13 +237,15 @@ class AtAction:
                     text = whole.text if isinstance(whole, conversation.UserMessage) else ""
                     if len(text) > _DICTATED or _WRITTEN_OUT.search(text):
                         continue
+                    said = (" ".join(sentence.text.split()) for sentence in prose(text))
+                    if not (told := [one for one in said if telling(one)]):
+                        continue
+                    judged = transcript.standings_of(history)
                     # What another line replaced settles nothing any more.
                     if judged.replaced_by(line.seq) is not None:
                         continue
                     gone = {one for it in judged.corrected_by(line.seq).values() for one in it}
-                    short = [MARK, *judged.source_of(line.seq).marks] if is_imported(line) else []
-                    marks = [*short, *judged.told(line, but=("corrected", "imported", *OF_ITSELF))]
-                    told = (" ".join(sentence.text.split()) for sentence in prose(text))
+                    marks = judged.told(line, but=("corrected", *OF_ITSELF), short=True)
                     yield from ((one, marks) for one in told if one not in gone)
 
 

@@ -311,7 +311,7 @@ def _of_hit(hit: SessionHit) -> str:
 
 def _hit(hit: SessionHit, width: int) -> Content:
     # What was said matters more than the whole of a long name.
-    speaker = ", ".join((hit.speaker, *hit.marks))
+    speaker = ", ".join((hit.speaker, *hit.short_marks))
     name = show.line(_of_hit(hit), width).plain
     return Content.assemble(
         ("↺ ", "$context-recalled"),

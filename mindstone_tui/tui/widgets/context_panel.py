@@ -223,10 +223,11 @@ class ContextPanel(VerticalScroll, can_focus=False):
     def _recalled(self, event: ev.RecallInjected) -> None:
         lines = [Content.styled("Recalled for this turn", "bold $muted")]
         for passage in event.passages[:6]:
+            marks = passage.short_marks
             lines.append(
                 Content.assemble(
                     (f"turn {passage.turn} ", "$context-recalled"),
-                    (show.line("".join(f"{one} · " for one in passage.marks), 120).plain, "$muted"),
+                    ("".join(f"{show.line(one, 40).plain} · " for one in marks), "$muted"),
                     show.line(passage.text, 60),
                 )
             )

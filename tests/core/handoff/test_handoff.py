@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,26 +99,8 @@ def test_a_small_handoff_cuts_messages_and_never_rules(home: Path) -> None:
         say(long, f"Never skip check {number}. " + "talk " * 300, "fine " * 300)
     lines = lines_of(long)
     checkpoint = advance(fresh(SESSION), lines)
-    roomy = compose(
-        checkpoint,
-        lines,
-        GIT,
-        judged=Standings(lines),
-        written="",
-        trigger="t",
-        count=words,
-        budget=10**6,
-    )
-    tight = compose(
-        checkpoint,
-        lines,
-        GIT,
-        judged=Standings(lines),
-        written="",
-        trigger="t",
-        count=words,
-        budget=700,
-    )
+    within = partial(compose, checkpoint, lines, GIT, judged=Standings(lines), written="")
+    roomy, tight = (within(trigger="t", count=words, budget=room) for room in (10**6, 700))
     assert words(tight.body) < words(roomy.body) / 2
     for number in range(20):
         assert f"Never skip check {number}." in tight.body
