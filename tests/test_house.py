@@ -492,7 +492,7 @@ TELLING = tuple(
 """Where people and models are told of the past."""
 SPOKEN = {"UserMessage", "AssistantMessage", "AssistantPartial", "ToolReturned", "TaskStarted"}
 HOLDS_WORDS = {"entry", "hit", "passage"}
-HAS_ITS_MARKS = {"marks", "stands", "place"}
+HAS_ITS_MARKS = {"marks", "short_marks", "stands", "place"}
 SAYS_ITS_MARKS = {
     "told",
     "marks_of",
