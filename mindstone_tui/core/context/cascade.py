@@ -85,6 +85,8 @@ class Effect(window.StepEffect):
 
     lines: tuple[Line, ...] = ()
     """What the step wrote, when the window did not write it itself."""
+    idle: bool = False
+    """Nothing was worth trying, so nobody was asked."""
     adds: int = 0
     """Tokens that a later link of the chain will put into the prompt because of it."""
 
@@ -161,7 +163,7 @@ async def run_cascade(
         before, now = now, measure()
         # What changed nothing is no step; that asking somebody failed is worth telling.
         changed = round(now * usable) != round(before * usable)
-        if changed or not (effect.held or stage.free):
+        if changed or not (effect.held or stage.free or effect.idle):
             told = msgspec.structs.replace(effect, why=effect.why or stage.why)
             taken.append(Taken(step=stage.step, before=before, after=now, effect=told))
     return StepOutcome(

@@ -39,7 +39,7 @@ class CompactionSteps:
         self.usable = max(call.room.usable, 1)
         self.lines: list[entries.Line] = []
         self.beside: int | None = None
-        """Tokens that come into the head beside a summary; None where it need not gain anything."""
+        """Tokens that come into the head beside a summary; None unless it is asked for by hand."""
         self.marks: Marks = live.marks(call)
         self.plan = cascade.cascade_plan(live.settings.cascade, live.settings.context.emergency)
         self.count = live.ledger(call.model).counter.text
@@ -113,7 +113,8 @@ class CompactionSteps:
         goal = self.fullness() - excess / self.usable
         effects = [await self._age_summaries()]
         if self.summarizer.ask is not None and self.fullness() > goal:
-            effects.append(cascade.Effect(held=False, calls=await self._summarise_results(excess)))
+            calls = await self._summarise_results(excess)
+            effects.append(cascade.Effect(held=False, calls=calls, idle=not calls))
         may = {unit.turn: unit for unit in self.units() if unit.protected in ("", RECENT)}
         groups = cascade.by_level(sorted(may), self.call.turn, self.live.settings.cascade.ages)
         for level in sorted(groups, reverse=True):
@@ -124,8 +125,9 @@ class CompactionSteps:
         measured = [effect.fidelity for effect in effects if effect.fidelity is not None]
         return cascade.Effect(
             held=any(effect.held for effect in effects),
-            why="; ".join(filter(None, (effect.why for effect in effects))),
+            why="; ".join(dict.fromkeys(effect.why for effect in effects if effect.why)),
             strategy="progressive",
+            idle=all(effect.idle for effect in effects),
             calls=sum(effect.calls for effect in effects),
             fidelity=round(sum(measured) / len(measured), 4) if measured else None,
         )
@@ -156,7 +158,8 @@ class CompactionSteps:
                 entry = outcome.entry(msgspec.structs.replace(state, summaries=staying))
                 self.lines.append(self.live.record(entry, self.call.turn))
                 done.append(outcome)
-        return cascade.Effect(held=bool(done), calls=sum(each.calls for each in done))
+        calls = sum(each.calls for each in done)
+        return cascade.Effect(held=bool(done), calls=calls, idle=not done)
 
     async def _compact(self, _excess: int) -> cascade.Effect:
         """Let a summary stand for everything but the newest exchanges and what is protected."""
@@ -172,9 +175,9 @@ class CompactionSteps:
         turns = set(cascade.to_compact(units, keep))
         chosen = [unit for unit in units if unit.turn in turns]
         if not chosen:
-            return cascade.Effect(held=False, why="there is nothing but the newest exchanges")
-        if not self._gains(chosen, self._summaries_that_stay(), ""):
-            return cascade.Effect(held=False, why=NOTHING_TO_GAIN)
+            return cascade.Effect(
+                held=False, why="there is nothing but the newest exchanges", idle=True
+            )
         effect = await self._replace("conversation_compaction", chosen, 0)
         return msgspec.structs.replace(effect, why="; ".join(filter(None, (effect.why, poor))))
 
@@ -193,11 +196,18 @@ class CompactionSteps:
         rest = [unit for unit in self.units() if unit.protected in ("", RECENT)]
         rest = [unit for unit in rest if unit.turn != self.call.turn]
         if not rest:
-            return cascade.Effect(held=False, why="there is nothing but the current exchange")
+            return cascade.Effect(
+                held=False, why="there is nothing but the current exchange", idle=True
+            )
         return await self._replace("sub_agent", rest, 0)
 
     async def _replace(self, name: str, units: Sequence[Exchange], level: int) -> cascade.Effect:
         """Write a summary of exchanges that can be found again, then let them leave."""
+        staying = self._summaries_that_stay()
+        pressed = self.beside is None and self.fullness() < self.plan.emergency
+        least = self.call.room.tokens(prune.WORTH_IT) if pressed else 0
+        if self._gain(units, staying, "") <= least:
+            return cascade.Effect(held=False, why=NOTHING_TO_GAIN, idle=True)
         asked = [ExchangeLines(unit.turn, unit.lines) for unit in units]
         try:
             receipts = await self.live.ensure(asked)
@@ -207,7 +217,6 @@ class CompactionSteps:
         leaving = [unit for unit in units if unit.turn in found]
         if not leaving:
             return cascade.Effect(held=False, why="none of it can be found again yet")
-        staying = self._summaries_that_stay()
         material = self._material(leaving, level, staying)
         outcome = await summaries.summarise(name, material, self.summarizer)
         if not isinstance(outcome, summaries.Summary):
@@ -215,7 +224,7 @@ class CompactionSteps:
         if name == "sub_agent":  # a report for a tool elsewhere; here it stands for its originals
             outcome = self._as_stand_in(outcome, leaving)
         self.live.catch_up()
-        if not self._gains(leaving, staying, outcome.text):
+        if self._gain(leaving, staying, outcome.text) <= 0:
             return cascade.Effect(
                 held=False, why=NOTHING_TO_GAIN, strategy=name, calls=outcome.calls
             )
@@ -236,13 +245,12 @@ class CompactionSteps:
             fidelity=_kept_share(said, entry.text),
         )
 
-    def _gains(self, leaving: Sequence[Exchange], staying: Collection[int], text: str) -> bool:
-        """Whether the prompt gets shorter by a summary in place of exchanges, where it must.
+    def _gain(self, leaving: Sequence[Exchange], staying: Collection[int], text: str) -> int:
+        """How much shorter the prompt gets by a summary in place of exchanges.
 
         Before and after are held against each other as they will be shown.
         """
-        if self.beside is None:
-            return True
+        beside = self.beside or 0
         measured, fold = self.live.measure(self.call), self.live.fold
         gone = {
             line.seq
@@ -257,10 +265,10 @@ class CompactionSteps:
             if piece.line is None or piece.line.seq not in gone
         )
         for seq, derived in fold.derived.items():
-            replaced = self.beside > 0 if seq == fold.state.handoff else seq not in staying
+            replaced = beside > 0 if seq == fold.state.handoff else seq not in staying
             raw -= self.count(derived) + 1 if replaced else 0
-        raw += self.count(text) + _MARKER + self.beside
-        return round(raw * self.live.watch.factor(self.call.model)) < measured.total
+        raw += self.count(text) + _MARKER + beside
+        return measured.total - round(raw * self.live.watch.factor(self.call.model))
 
     def _as_stand_in(
         self, report: summaries.Summary, units: Sequence[Exchange]

@@ -352,6 +352,17 @@ async def test_a_long_result_that_nothing_else_moved_is_shortened_by_the_model(h
     assert steps[-1].calls >= 1
 
 
+async def test_no_summary_is_written_where_it_would_free_hardly_anything(home: Path) -> None:
+    answer = Saying("- Found: nothing.")
+    stage = Stage(home, "cascade", answer, min_recent=100)
+    say(stage.transcript, "Hello there", "Hello " + "again " * 40)
+    prepared = await stage.ask("word " * 2_600)
+    assert 0.85 < stage.outcomes[0].ended == stage.outcomes[0].started < 0.95
+    assert not answer.seen
+    assert "summary_derived" not in stage.kinds(prepared)
+    assert "room_step_taken" not in stage.kinds(prepared)
+
+
 async def test_a_condensed_exchange_that_grew_old_is_made_again_from_its_originals(
     home: Path,
 ) -> None:
