@@ -57,9 +57,18 @@ _REMARKABLE: Final = pattern_of(r"^ *(?:Revert|Merge|Release|v\d)|\b[A-Z]{4,}\b|
 _DIFFED: Final = pattern_of(r"diff --git a/.* b/(.+)|\+\+\+ (?!/dev/null)(?:b/)?(\S+)")
 _TOTAL: Final = pattern_beside(__file__, "total")
 _FAILING: Final = pattern_beside(__file__, "failing")
+_COMPLAINT: Final = pattern_of(
+    r"[^\s:(]{1,200}[:(]\d+[,:]?\d*\)?:? *(?:fatal )?(?:error|warning)\b"
+)
 _PLACED: Final = pattern_of(r"[^\s:]+:\d+|, line \d+")
 _LEVEL: Final = pattern_beside(__file__, "level", re.IGNORECASE)
+_STATUS: Final = pattern_of(
+    r"(?:HTTP/[\d.]+\"|\b(?:GET|PUT|POST|PATCH|HEAD|DELETE) \S+) ([1-5])\d\d\b"
+)
+_NONE_OF: Final = pattern_beside(__file__, "none of", re.IGNORECASE)
+_QUOTES: Final = pattern_of(r'[{"}]')
 _SEVERE: Final = frozenset({"ERROR", "CRITICAL", "FATAL"})
+_GRAVE: Final = _SEVERE | {"WARN", "WARNING"}
 _LISTED: Final = pattern_beside(__file__, "listed")
 _SIZED: Final = pattern_of(r"[-dlcbps][-rwxsStT]{9}\S*\s+(?:\S+\s+){3}(\d+)\s+(?:\S+\s+){3}")
 """What stands before a name in a long listing; all that is told of it is the size."""
@@ -109,13 +118,18 @@ def finding_of(result: conversation.ToolReturned, room: int, count: Count) -> st
             left = _LEFT.get(recognise, list)(body)
             said[0] = where + said[0]
             return _telling(left, said, how, room, count, always=True)
-    if not ended and result.status == "ok" and len(names := _names(text)) > 1:
+    whole_run = not how and result.status == "ok"
+    if whole_run and len(names := _names(text)) > (4 if ended else 1):
         return _listed(f"{where}defines", names, room, count)
     if read and read[1].endswith(".md") and (titles := [one for one in body if one[0] == "#"]):
         return _listed(part or f"{whole:,} lines;", titles, room, count)
     if result.finding and all(_worth(line) < _WRONG for line in body):
         return one_line(result.finding, room, count)
-    return _telling(body, [part or f"{whole:,} lines"], how, room, count, always=bool(part))
+    size = [part or f"{whole:,} lines"]
+    complaints = sum(map(bool, map(_COMPLAINT.match, body)))
+    if complaints > _MISSES and not any(map(_TOTAL.search, body)):
+        size.append(f"{complaints} complaints")
+    return _telling(body, size, how, room, count, always=bool(part) or len(size) > 1)
 
 
 def _ends_of(text: str) -> tuple[str, str]:
@@ -222,15 +236,33 @@ def _odd_ones(values: Sequence[object]) -> str:
 
 def _log(lines: Sequence[str]) -> list[str]:
     """A log: how many errors and warnings, the first error and the last."""
-    levels = [found[0].upper() if (found := _LEVEL.search(line[:80])) else "" for line in lines]
+    levels = [_level_of(line) for line in lines]
     timed = sum(_TIME.search(line[:40]) is not None for line in lines)
     if len(lines) < 8 or min(sum(map(bool, levels)), timed) * 2 < len(lines):
         return []
     wrong = [line for line, level in zip(lines, levels, strict=True) if level in _SEVERE]
     warned = sum(level.startswith("WARN") for level in levels)
     told = [f"{len(lines):,} lines, {plural(len(wrong), 'error')}, {plural(warned, 'warning')}"]
-    told += [f"first: {_bounded(line)}" for line in wrong[:1]]
-    return told + [f"last: {_bounded(line)}" for line in wrong[1:][-1:]]
+    told += [f"first: {_bare(line)}" for line in wrong[:1]]
+    same = len({_NAMED.sub("0", line) for line in (wrong[0], wrong[-1])} if wrong else ()) == 1
+    return told + [f"last: {_bare(line)}" for line in wrong[1:][-1:] if not same]
+
+
+def _level_of(line: str) -> str:
+    """What a line of a log says of itself; an answer that failed is an error."""
+    if found := _LEVEL.search(line[:80]):
+        return found[0].upper()
+    answered = _STATUS.search(line[:_LONGEST_LINE])
+    return "" if answered is None else "ERROR" if answered[1] == "5" else "INFO"
+
+
+def _troubles(lines: Sequence[str]) -> list[str]:
+    """What a log warns of or calls wrong, once each; every line if none says how bad it is."""
+    if not any(_LEVEL.search(line[:80]) for line in lines):
+        return list(lines)
+    wrong = [one for one in lines if _level_of(one) in _GRAVE or _worth(one) >= _WRONG]
+    first = {_NAMED.sub(_look_of, line): line for line in reversed(wrong)}
+    return list(reversed(first.values())) or list(lines)
 
 
 def _listing(lines: Sequence[str]) -> list[str]:
@@ -274,6 +306,7 @@ def _changed(lines: Sequence[str]) -> list[str]:
 _LEFT: Final[Mapping[object, Callable[[Sequence[str]], list[str]]]] = {
     _commits: _subjects,
     _diff: _changed,
+    _log: _troubles,
     _listing: lambda lines: [_SIZED.sub(r"\1 ", line) for line in lines],
     _shape: lambda lines: [line for line in lines if _worth(line) >= _WRONG],
 }
@@ -422,9 +455,11 @@ def _far_apart(lines: Sequence[str]) -> set[int]:
             continue
         numbers = {at: float(one) for at, one in told.items() if _NUMBER.fullmatch(one)}
         if len(numbers) >= 0.8 * len(told):
-            middle = sorted(numbers.values())[len(numbers) // 2]
-            largest = sorted(numbers, key=numbers.__getitem__)[-_LARGEST:]
-            found.update(at for at in largest if numbers[at] > _FAR * max(middle, 1))
+            order = sorted(numbers, key=numbers.__getitem__)
+            middle = numbers[order[len(order) // 2]]
+            found.update(at for at in order[-_LARGEST:] if numbers[at] > _FAR * max(middle, 1))
+            if numbers[order[_LARGEST]] * _FAR >= middle:  # else small ones are nothing special
+                found.update(at for at in order[:_LARGEST] if numbers[at] * _FAR < middle)
         often = Counter(told.values())
         if len(often) <= _KINDS and often.most_common(1)[0][1] > len(told) // 2:
             found.update(at for at, one in told.items() if often[one] <= _LARGEST)
@@ -437,7 +472,9 @@ def _look_of(found: re.Match[str]) -> str:
 
 
 def _bare(line: str) -> str:
-    """What a line says, without what is only drawn."""
+    """What a line says, without what is only drawn; of an object its names and values."""
+    if line[0] == "{" and line[-1] == "}":
+        line = _QUOTES.sub("", line).replace(",", ", ")
     return _bounded(_RULE.sub(" ", line[:_LONGEST_LINE]))
 
 
@@ -446,7 +483,7 @@ def _worth(line: str) -> float:
     if _ASIDE.search(line):
         return -1.0
     words, phrases = _trouble()
-    low = line.lower()
+    low = _NONE_OF.sub("", line.lower())
     told = not words.isdisjoint(_WORD.findall(low)) or any(phrase in low for phrase in phrases)
     raised = bool(_RAISED.search(line))
     wrong = _WRONG if told or raised or _CODE.match(line) else 0.0

@@ -115,7 +115,7 @@ def test_what_a_linter_complains_of_is_told_and_not_only_where() -> None:
     [
         (
             "".join(f"10:00:0{at} {'ERROR' if at in (2, 5) else 'WARN'} {at}\n" for at in range(8)),
-            "8 lines, 2 errors, 6 warnings; first: 10:00:02 ERROR 2; last: 10:00:05 ERROR 5",
+            "8 lines, 2 errors, 6 warnings; first: 10:00:02 ERROR 2; 10:00:00 WARN 0",
         ),
         ("".join(f"10:00:0{at} WARN {at}\n" for at in range(7)), "10:00:00 WARN 0; "),
         (" id | who\n----+----\n 1 | a\n 2 | b\n(2 rows)", "2 rows: id | who; last: 2 | b"),
@@ -127,7 +127,7 @@ def test_what_a_linter_complains_of_is_told_and_not_only_where() -> None:
         (json.dumps([{"s": "ok"}] * 2 + [{"s": "bad"}]), '3 (the first: {s: "ok"})'),
         (f"{FILES}-rw-r--r-- 1 a a 9 Jan 1 10:00 go.sh", "40 entries (39 .txt); also go.sh; 9 f0"),
         ('{"s": "ok"}\n' * 3 + '{"s": "bad"}', '4 (the first: {s: "ok"}; odd: {s: "bad"})'),
-        ('{"s": "ok"}\n{"s": "bad"}', '{"s": "ok"}; {"s": "bad"}'),
+        ('{"s": "ok"}\n{"s": "bad"}', "s: ok; s: bad"),
     ],
 )
 def test_a_few_lines_are_no_kind_of_output_and_what_is_odd_is_named(text: str, wanted: str) -> None:
@@ -151,6 +151,32 @@ def test_what_is_counted_in_a_part_of_an_output_says_so(tmp_path: Path) -> None:
     assert found(long).startswith("at both ends of 3,000 lines: 1,")
     part = "[a.md, lines 1-3; go on with first=4]\n# A\n\nb"
     assert found(part, room=400).startswith("in lines 1-3")
+
+
+ASKED = "".join(
+    f'10.0.0.{at} - [18/Nov/2026:00:00:{at:02d} +0000] "GET /rooms/{at} HTTP/1.1" '
+    f"{502 if at in (20, 30) else 200} 31\n"
+    for at in range(60)
+)
+TYPES = "".join(f"src/{at}.ts(3,7): error TS2322: no such type\n" for at in range(40))
+SENT = '{"ts": "10:00:00", "level": "info", "msg": "sent"}\n' * 40
+MAVEN = (
+    "[ERROR]   BasketTest.dropsOne:16 Expected a price\n[INFO]\n[ERROR] Tests run: 8, Failures: 1"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (ASKED, "60 lines, 2 errors, 0 warnings; first: 10.0.0.20"),
+        (TYPES, "40 complaints"),
+        (f'{SENT}{{"ts": "10:00:01", "level": "warn", "msg": "port unset"}}', "msg: port unset"),
+        (f"building\n{MAVEN}", "failed: BasketTest.dropsOne:16; "),
+    ],
+    ids=["answers", "types", "objects", "maven"],
+)
+def test_what_went_wrong_is_found_among_much_that_did_not(text: str, kept: str) -> None:
+    assert kept in found(text, room=138)
 
 
 def test_what_the_tool_itself_said_stands_where_nothing_better_is_found() -> None:
@@ -177,6 +203,7 @@ def test_a_finding_is_one_line_within_its_room(text: str, room: int) -> None:
 
 PODS = "\n".join(f"shop web-z{at}k 1/1 Running {at} {at}d" for at in range(60))
 SIZES = "\n".join(f"{at} 0.{at} 1{at} worker{at}" for at in range(10, 60))
+DUMPS = "\n".join(f"-rw-r--r-- 1 a a 409{at} Jan 1 10:00 shop-{at}.dump" for at in range(10, 60))
 GONE = "-a = 1\n" * 80
 CHECKS = ",".join(f'{{"name": "q{at}", "status": "ok", "ms": {at}}}' for at in range(20))
 
@@ -189,8 +216,9 @@ CHECKS = ",".join(f'{{"name": "q{at}", "status": "ok", "ms": {at}}}' for at in r
         (f'[{CHECKS},{{"name": "mq", "status": "fail", "ms": 5}}]', 'odd: {name: "mq"'),
         (f'{COMMITS}commit abcdef0\nAuthor: a <a@b>\n\n    Revert "old"\n', 'Revert "old"'),
         (f"diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n{GONE}+def new():", "+def new()"),
+        (DUMPS.replace(" 40955 ", " 12 "), "12 shop-55.dump"),
     ],
-    ids=["row", "number", "object", "commit", "definition"],
+    ids=["row", "number", "object", "commit", "definition", "small"],
 )
 def test_what_differs_from_the_rest_of_a_table_or_list_stays(text: str, kept: str) -> None:
     assert kept in found(text, room=138)
@@ -207,20 +235,21 @@ CORPORA = Path(__file__).parents[2] / "corpora"
         ("outputs_later", 0.78),
         ("outputs_blind", 0.52),
         ("outputs_fresh", 0.9),
+        ("outputs_strange", 0.84),
     ],
 )
 def test_what_stays_of_an_output_is_what_a_reader_needs_to_go_on(
     outputs: str, least: float
 ) -> None:
     """Of 189 outputs of 80 programs, and of others whose needs were written by somebody who did
-    not know what findings look for, three times: before anybody looked at them 79, 48 and 48 in a
-    hundred stayed; of the half of the third that nobody looked at 54 stay since. Of 80 that were
+    not know what findings look for, four times: before anybody looked at them 79, 48, 48 and 74 in
+    a hundred stayed; of the half of the third that nobody looked at 54 stay since. Of 80 that were
     run here, with needs from before, 92 stayed, and 96 of the half that nobody looked at.
     """
     kept: list[bool] = []
     for line in (CORPORA / f"{outputs}.jsonl").read_text(encoding="utf-8").splitlines():
         output = json.loads(line)
         result = ToolReturned(call="c", name=output["tool"], text=output["text"])
-        found = finding_of(result, 138, lambda text: len(text) // 4).lower()
+        found = " ".join(finding_of(result, 138, lambda text: len(text) // 4).lower().split())
         kept += [need.lower() in found for need in output["needs"]]
     assert sum(kept) >= least * len(kept)
