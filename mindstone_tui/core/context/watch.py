@@ -97,6 +97,9 @@ class Watch(msgspec.Struct, eq=False):
                 self.carried = msgspec.structs.replace(
                     self.carried, windows=self.carried.windows + 1
                 )
+            case conversation.MessageCut():  # what was cut was never in the window
+                growth = tuple(one for one in self.carried.growth if one.turn != line.turn)
+                self.carried = msgspec.structs.replace(self.carried, growth=growth)
             case derived.TaskStarted() | derived.TaskDone():
                 self._start_anew(line.turn + 1)
 

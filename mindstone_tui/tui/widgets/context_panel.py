@@ -237,8 +237,11 @@ class ContextPanel(VerticalScroll, can_focus=False):
 
     def _show_alerts(self) -> None:
         """What needs attention, each with what to do about it."""
-        lines = []
+        lines, told = [], self.report
+        held = told is not None and told.protected_tokens > told.marks.floor
         for alert in self._alerts:
+            if alert.metric == "protected" and held:
+                continue  # the report says it with its tokens
             colour = "$error" if alert.level == "critical" else "$warning"
             lines.append(show.text(f"! {alert.message}", colour))
             if alert.remedy:

@@ -261,6 +261,8 @@ W = TypeVar("W", bound=Widget)
 
 _LONG_QUESTION = 30
 """Lines of a question that are shown before it is folded."""
+_LAST_LINE = 240
+"""Characters of its last line, from the end: what is asked may stand right behind a paste."""
 
 
 class Thought(Fold):
@@ -296,11 +298,11 @@ class LongQuestion(Fold):
     def title(self) -> Content:
         """How it begins and how it ends: the question may stand before or behind a paste."""
         lines = [line for line in self._text.splitlines() if line.strip()]
-        count = self._text.count("\n") + 1
+        count, last = self._text.count("\n") + 1, lines[-1]
         return Content.assemble(
             show.line(lines[0], 120),
             (f"  … {plural(count, 'line')} …\n", "$muted"),
-            show.line(lines[-1], 300),
+            show.line(last if len(last) <= _LAST_LINE else f"… {last[-_LAST_LINE:]}", 300),
         )
 
     def body(self) -> Iterator[Widget]:

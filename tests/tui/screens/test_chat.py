@@ -735,8 +735,10 @@ async def test_what_a_command_says_is_told_on_the_screen_where_it_was_given() ->
         await until(pilot, lambda: "Turn 3 restored to the window." in drawn(app))
 
 
-def test_a_folded_message_shows_the_question_behind_a_paste() -> None:
-    shown = LongQuestion("a log\n" * 2_000 + "\nWhich of these came first?").title().plain
+@pytest.mark.parametrize("between", ["\n\n", " ", "and so on " * 90])
+def test_a_folded_message_shows_the_question_behind_a_paste(between: str) -> None:
+    pasted = "a log\n" * 2_000 + "the end"
+    shown = LongQuestion(f"{pasted}{between}Which of these came first?").title().plain
     assert "a log" in shown
-    assert "2,002 lines" in shown
+    assert f"{2_001 + between.count(chr(10)):,} lines" in shown
     assert shown.endswith("Which of these came first?")
