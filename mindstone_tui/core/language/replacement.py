@@ -145,8 +145,9 @@ def meant_by(later: str, earlier: Sequence[str]) -> set[int]:
     """
     every_gone = ([plain(one) for one in replaced_in(later, text)] for text in earlier)
     found = {at: gone for at, gone in enumerate(every_gone) if gone}
-    denies = any(each.search(later.lower()) for each in (*_DENIED, _OF_NO_USE, _NO_MORE))
-    if denies and _words(plain(later)).stems:
+    said = plain(later[:_READ])
+    denies = found and any(each.search(said) for each in (*_DENIED, _OF_NO_USE, _NO_MORE))
+    if denies and _words(said).stems:
         return {*found}  # it says which
     every = [one for gone in found.values() for one in gone]
     clear = (at for at, gone in found.items() if not _parallel(gone, every))
