@@ -480,6 +480,7 @@ def _bare(line: str) -> str:
 
 def _worth(line: str) -> float:
     """How much a line tells by itself."""
+    line = line[:_LONGEST_LINE]
     if _ASIDE.search(line):
         return -1.0
     words, phrases = _trouble()
