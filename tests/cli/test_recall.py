@@ -237,3 +237,24 @@ def test_a_library_of_a_newer_version_is_told_of_in_one_sentence_and_sessions_ar
         assert "Priya" in told.out
         assert told.err.count("newer version") == 1
         assert "not built yet" not in told.err
+
+
+@pytest.mark.parametrize(
+    "argv", [["search", "manager"], ["recall", "manager", "-s", "talk"], ["run", "Who signs off?"]]
+)
+def test_a_damaged_library_is_told_of_once_and_made_anew(
+    argv: list[str], session: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert session == "talk"
+    run(["run", "hello"])
+    capsys.readouterr()
+    for suffix in ("-wal", "-shm"):
+        (home / f"library.db{suffix}").unlink(missing_ok=True)
+    (home / "library.db").write_bytes(b"no library at all" * 900)
+    assert run(argv) == 0
+    (aside,) = home.glob("library.db.damaged-*")
+    assert capsys.readouterr().err.count(f"kept as {aside.name}") == 1
+    assert run(argv) == 0
+    assert "damaged" not in capsys.readouterr().err
+    run(["doctor"])
+    assert f"rm {home}/library.db.damaged-*" in " ".join(capsys.readouterr().out.split())

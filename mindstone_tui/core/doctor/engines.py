@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import shlex
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -124,6 +125,9 @@ def _index(around: CheckEnvironment) -> Check:
     if verdict != "ok":
         detail = f"The index of all sessions is damaged: {verdict}."
         return warned("index", detail, remedy)
+    if aside := sorted(library.parent.glob(f"{library.name}.damaged-*")):
+        detail = f"A damaged library was put aside as {aside[-1]} and made anew."
+        return warned("index", detail, f"rm {shlex.quote(str(library))}.damaged-*")
     return _agreement(around, int(facts.get("seq") or -1), str(facts.get("hash", "")), remedy)
 
 

@@ -131,6 +131,8 @@ class RecallFeature(Feature):
             self.context.window.record(derived.RecallUsed(silent=recall.silent))
         await self._look_again()
         judged = await self.judge()
+        if news := recall.news():
+            judged.append(Noticed(message=news, level="warning"))
         self.failed, recall.failure = recall.failure, ""
         if not self.failed:
             return judged

@@ -87,6 +87,10 @@ class AgentFilesIndex(msgspec.Struct, eq=False):
         if self._index is not None:
             self._index.close()
 
+    def news(self) -> str:
+        """What is to be told of the library, once: that it was damaged."""
+        return self._index.news() if self._index is not None else ""
+
     def sync(self) -> RecallIndex | None:
         """The index, level with the files; None while there are none."""
         with self._opening:

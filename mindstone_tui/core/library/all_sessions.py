@@ -37,6 +37,10 @@ class AllSessions:
         if self._opened is not None:
             self._opened.close()
 
+    def news(self) -> str:
+        """What is to be told of the library: that it was damaged."""
+        return self._opened.news() if self._opened is not None else ""
+
     def bring_up_to_date(
         self, sessions: Iterable[paths.SessionPlaces], progress: Progress | None = None
     ) -> list[paths.SessionPlaces]:

@@ -282,7 +282,7 @@ def _fresh(
         try:
             index = recall_index.RecallIndex.of(each, embedder)
             catch_up(index, reading(history))
-            return index, ""
+            return index, index.news()
         except errors.IndexUnavailable as error:
             # A disk that cannot be written can still be read: this index lasts for one question.
             index = recall_index.InMemoryIndex(embedder)

@@ -219,7 +219,7 @@ class _Search(msgspec.Struct, frozen=True):
         chosen = self._chosen()
         failure = ""
         try:
-            hits, read = self._ask(chosen, progress)
+            hits, read, failure = self._ask(chosen, progress)
         except errors.RecallError as error:
             hits, read, failure = [], chosen, error.sentence
         hits += [hit for each in read for hit in _read(self.query, each, self.wanted, self.count)]
@@ -248,13 +248,14 @@ class _Search(msgspec.Struct, frozen=True):
 
     def _ask(
         self, chosen: Sequence[SessionPlaces], progress: Progress | None
-    ) -> tuple[list[SessionHit], list[SessionPlaces]]:
-        """What the library says, and the sessions that have to be read."""
+    ) -> tuple[list[SessionHit], list[SessionPlaces], str]:
+        """What the library says, the sessions that have to be read, and what became of it."""
         wanted, more = self.wanted, _more(self.count, self.wanted)
         with contextlib.closing(AllSessions(self.home, self.asked.embedder)) as library:
             unread = library.bring_up_to_date(chosen, progress)
             keys = [each.key for each in chosen if each not in unread]
             found = library.search(self._inquiry(), keys)
+            news = library.news()
         taken = [hit for hit in found.hits if _takes(wanted, hit)]
         kept = [
             _as_hit(hit.passage.session, hit, self.query)
@@ -274,7 +275,7 @@ class _Search(msgspec.Struct, frozen=True):
         if len(taken) < self.count and len(found.hits) == more and (wanted.tool or wanted.file):
             # There may be more of them below those that were looked at.
             unread = list(chosen)
-        return supported(in_order(kept)), unread
+        return supported(in_order(kept)), unread, news
 
     def _inquiry(self) -> index.Inquiry:
         return index.Inquiry(self.asked, _more(self.count, self.wanted), _allowed(self.wanted))

@@ -146,6 +146,11 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
             self.failure = error.what
             return {}
 
+    def news(self) -> str:
+        """What is to be told of the library, once: that it was damaged."""
+        own = self._index.news() if self._index is not None else ""
+        return self._shelves.news() or own
+
     def switch(self, *, on: bool) -> None:
         """Recall before each turn, or only when asked."""
         self.on = on
