@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mindstone_tui.core import disk, errors
+from mindstone_tui.core import bounded_json, disk, errors
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.text import plural
 from mindstone_tui.core.values import alike
 from mindstone_tui.tui import host, themes
 
 if TYPE_CHECKING:
+    from mindstone_tui.core.library.elsewhere import Elsewhere
     from mindstone_tui.core.library.model_list import Availability, Download
     from mindstone_tui.core.library.open_questions import OpenQuestion, WaitingRoom
     from mindstone_tui.core.library.profile import ListedSession, SessionFilter
@@ -211,6 +214,46 @@ class HomeSetup:
 
         await fetch_model(self._home, os.environ, name, progress, tell)
         return name
+
+    async def elsewhere(self) -> Sequence[Elsewhere]:
+        """What other programs keep here that is new, the ones whose sessions can be read."""
+        from mindstone_tui.core.library.elsewhere import elsewhere  # 30 ms
+
+        found = await asyncio.to_thread(elsewhere, self._home, os.environ, Path.cwd())
+        return [each for each in found if each.new and each.is_read]
+
+    async def take_in(self, progress: Callable[[int, int], None]) -> str:
+        """Take all of it in, in a process of its own: the app stays quick, and stopping is safe."""
+        total, taken, added = sum(len(each.new) for each in await self.elsewhere()), set[str](), 0
+        command = ["-P", "-m", "mindstone_tui", "import", "--yes", "--no-wait", "--json"]
+        nothing = asyncio.subprocess.DEVNULL
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *command,
+            stdin=nothing,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=nothing,
+            limit=1 << 24,
+        )
+        try:
+            assert process.stdout is not None
+            done = 0
+            async for line in process.stdout:
+                told = bounded_json.read_object(line.decode()) or {}
+                taken.add(str(told.get("session", "")))
+                added += int(told.get("added", 0))
+                progress(done := min(done + 1, total), total)
+            await process.wait()
+        finally:
+            if process.returncode is None:
+                process.terminate()
+        if process.returncode:
+            raise errors.InterchangeError(
+                f"It ended before all of it was taken in (exit code {process.returncode}).",
+                "`mindstone import` in a terminal says why.",
+            )
+        sessions = plural(len(taken - {""}), "session")
+        return f"{sessions}, {plural(added, 'message')} taken in. F3 searches all of it."
 
     async def sample(self) -> str:
         """Import the sample session, if it is not here yet; returns its key."""

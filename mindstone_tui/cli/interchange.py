@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import typer
 
@@ -25,13 +25,18 @@ from mindstone_tui.cli.output import (
     say_piece,
     table,
 )
-from mindstone_tui.core import disk, errors, numbers, paths, redaction, signals, transcript
+from mindstone_tui.core import disk, errors, numbers, paths, redaction, transcript
 from mindstone_tui.core.config import Settings, load
 from mindstone_tui.core.interchange import discover, import_session, samples
 from mindstone_tui.core.interchange.export import EXPORTERS, export
-from mindstone_tui.core.interchange.formats import formats
 from mindstone_tui.core.library import find, stats, vectors
-from mindstone_tui.core.library.take_over import ImportedFiles, Importer
+from mindstone_tui.core.library.elsewhere import (
+    Elsewhere,
+    ImportedFiles,
+    elsewhere,
+    seconds_by_words,
+)
+from mindstone_tui.core.library.take_over import Importer
 from mindstone_tui.core.session.draft import not_in_history
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.transcript.encode import timestamp
@@ -39,8 +44,6 @@ from mindstone_tui.core.transcript.encode import timestamp
 _SHOWN: Final = 20
 _NAMED: Final = 5
 _RECORDS: Final = "records"
-_BYTES_A_SECOND: Final = 4_000_000
-"""About what an import takes in on each core, for a guess that is told."""
 
 
 def import_(
@@ -144,13 +147,11 @@ def _make_vectors(sessions: list[paths.SessionPlaces], settings: Settings, bars:
 
 def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
     """List what other programs keep on this machine, ask, and take it over."""
-    done = ImportedFiles(options.places())
-    found = discover.find_programs(os.environ, Path.cwd())
-    offers = [_Offer(each, [file for file in each.files if not done.has(file)]) for each in found]
+    offers = elsewhere(options.places(), os.environ, Path.cwd())
     if json and not yes:
-        say_json({"programs": [offer.as_json() for offer in offers]})
+        say_json({"programs": [_as_json(offer) for offer in offers]})
         return
-    if not found:
+    if not offers:
         raise errors.InterchangeError(
             "No sessions of other programs were found on this machine.",
             "If you have some elsewhere: mindstone import FILE-OR-FOLDER",
@@ -158,7 +159,7 @@ def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
     if not json:
         table(
             ("PROGRAM", "FILES", "NEW", "SIZE", "NEWEST", "FOLDER"),
-            [offer.row() for offer in offers],
+            [_row(offer) for offer in offers],
             right=(1, 2, 3),
         )
     chosen = [offer for offer in offers if offer.new and offer.is_read]
@@ -167,26 +168,23 @@ def _import_found(*, json: bool, yes: bool, wait: bool) -> None:
         return
     if not yes and not (chosen := _asked(chosen)):
         return
-    _take_found(chosen, done, json=json, wait=wait)
+    _take_found(chosen, json=json, wait=wait)
 
 
 def offer_history(program: str, title: str) -> None:
     """Offer to take in what a program that was just attached keeps already."""
-    done = ImportedFiles(options.places())
-    found = [it for it in discover.find_programs(os.environ, Path.cwd()) if it.program == program]
-    offers = [_Offer(each, [file for file in each.files if not done.has(file)]) for each in found]
-    files = [file for offer in offers for file in offer.new]
-    if not files:
+    found = elsewhere(options.places(), os.environ, Path.cwd())
+    offers = [offer for offer in found if offer.found.program == program and offer.new]
+    if not (count := sum(len(offer.new) for offer in offers)):
         return
-    size = sum(file.size for file in files)
-    lie = "lies" if len(files) == 1 else "lie"
+    size = sum(offer.size for offer in offers)
     hint(
-        f"{plural(len(files), 'session')} of {title} {lie} here already, {numbers.size(size)}: "
-        f"about {numbers.seconds(1 + size / _BYTES_A_SECOND / signals.usable_cores())} by words, "
+        f"{plural(count, 'session')} of {title} {'lies' if count == 1 else 'lie'} here already, "
+        f"{numbers.size(size)}: about {numbers.seconds(seconds_by_words(size))} by words, "
         "vectors follow behind."
     )
-    if days := discover.days_kept(os.environ, program):
-        close = discover.going_soon(files, days)
+    if days := offers[0].days:
+        close = sum(offer.going for offer in offers)
         going = f"; within {discover.SOON} days that meets {close:,} of these" if close else ""
         hint(f"{title} deletes its own sessions after {days} days{going}.")
     if not sys.stdin.isatty():
@@ -194,44 +192,33 @@ def offer_history(program: str, title: str) -> None:
         return
     prompt("Take them in now? [y/N] ")
     if sys.stdin.readline().strip().casefold() in ("y", "yes"):
-        _take_found(offers, done, json=False, wait=False)
+        _take_found(offers, json=False, wait=False)
     else:
         hint("`mindstone import` takes them in later.")
 
 
-class _Offer(NamedTuple):
-    """What one program keeps in one folder, and what of it is new."""
-
-    found: discover.ProgramFiles
-    new: list[discover.SessionFile]
-
-    @property
-    def is_read(self) -> bool:
-        """Whether this program's sessions can be taken over at all."""
-        return self.found.program in formats()
-
-    def row(self) -> tuple[str, ...]:
-        """A line of the table."""
-        newest = datetime.fromtimestamp(self.found.newest).strftime("%Y-%m-%d %H:%M")
-        new = f"{len(self.new):,}" if self.is_read else "not read"
-        files = f"{len(self.found.files):,}"
-        size = numbers.size(self.found.size)
-        return self.found.program, files, new, size, newest, str(self.found.folder)
-
-    def as_json(self) -> dict[str, object]:
-        """The same for programs."""
-        return {
-            "program": self.found.program,
-            "folder": str(self.found.folder),
-            "files": len(self.found.files),
-            "new": len(self.new),
-            "size": self.found.size,
-            "newest": timestamp(datetime.fromtimestamp(self.found.newest, UTC)),
-            "read": self.is_read,
-        }
+def _row(offer: Elsewhere) -> tuple[str, ...]:
+    """A line of the table."""
+    newest = datetime.fromtimestamp(offer.found.newest).strftime("%Y-%m-%d %H:%M")
+    new = f"{len(offer.new):,}" if offer.is_read else "not read"
+    files, size = f"{len(offer.found.files):,}", numbers.size(offer.found.size)
+    return offer.found.program, files, new, size, newest, str(offer.found.folder)
 
 
-def _asked(offers: list[_Offer]) -> list[_Offer]:
+def _as_json(offer: Elsewhere) -> dict[str, object]:
+    """The same for programs."""
+    return {
+        "program": offer.found.program,
+        "folder": str(offer.found.folder),
+        "files": len(offer.found.files),
+        "new": len(offer.new),
+        "size": offer.found.size,
+        "newest": timestamp(datetime.fromtimestamp(offer.found.newest, UTC)),
+        "read": offer.is_read,
+    }
+
+
+def _asked(offers: list[Elsewhere]) -> list[Elsewhere]:
     """Which of these the person wants."""
     if not sys.stdin.isatty():
         hint("Nothing was imported. `mindstone import --yes` takes over all that is new.")
@@ -242,8 +229,9 @@ def _asked(offers: list[_Offer]) -> list[_Offer]:
     return [offer for offer in offers if offer.found.program in answer]
 
 
-def _take_found(offers: list[_Offer], done: ImportedFiles, *, json: bool, wait: bool) -> None:
+def _take_found(offers: list[Elsewhere], *, json: bool, wait: bool) -> None:
     """Take over what is new; each file that is done is written down."""
+    done = ImportedFiles(options.places())
     files = [file for offer in offers for file in offer.new]
     outcome = _Outcome()
     total, passed = max(sum(file.size for file in files), 1), 0

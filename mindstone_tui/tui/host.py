@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mindstone_tui.core.entries import Line
     from mindstone_tui.core.entries.standings import Standings
     from mindstone_tui.core.events import Conversation
+    from mindstone_tui.core.library.elsewhere import Elsewhere
     from mindstone_tui.core.library.model_list import Download
     from mindstone_tui.core.library.open_questions import OpenQuestion
     from mindstone_tui.core.library.profile import ListedSession, SessionFilter
@@ -137,6 +138,12 @@ class Setup(Protocol):
 
         `tell` gets what a person should know meanwhile, in a sentence.
         """
+
+    async def elsewhere(self) -> Sequence[Elsewhere]:
+        """What other programs keep on this machine and no history here has yet."""
+
+    async def take_in(self, progress: Callable[[int, int], None]) -> str:
+        """Take all of that in, telling how many files of how many are done; says how it went."""
 
     async def sample(self) -> str:
         """Import the sample session, if it is not here yet; returns its key."""

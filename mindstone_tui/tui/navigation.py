@@ -20,7 +20,14 @@ from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.help import HelpScreen, WordsScreen
 from mindstone_tui.tui.screens.inspector import Blocks, InspectorScreen
 from mindstone_tui.tui.screens.sessions import Choice, ChooseScreen, Picked, SessionsScreen
-from mindstone_tui.tui.screens.setup import OWN_SERVER, FetchScreen, KeyScreen
+from mindstone_tui.tui.screens.setup import (
+    OWN_SERVER,
+    KeyScreen,
+    LongTask,
+    LongTaskScreen,
+    download,
+    take_in,
+)
 from mindstone_tui.tui.screens.transcript import LineList, TranscriptScreen
 from mindstone_tui.tui.widgets import approval, context_panel, exchange
 from mindstone_tui.tui.widgets.base import FoldTitle
@@ -240,11 +247,32 @@ class Navigator:
             if name:
                 self._chat.command(f"/model {name}")
 
-        setup, host = self._setup(), self._app.host
-        screen = FetchScreen(
-            setup, setup.downloadable(name), grace=host.decision_grace, clock=host.clock
-        )
-        self._app.push_screen(screen, fetched)
+        setup = self._setup()
+        self._do_at_length(download(setup, setup.downloadable(name)), fetched)
+
+    def _do_at_length(self, task: LongTask, then: Callable[[str | None], None]) -> None:
+        host = self._app.host
+        screen = LongTaskScreen(task, grace=host.decision_grace, clock=host.clock)
+        self._app.push_screen(screen, then)
+
+    async def _to_elsewhere(self, argument: str) -> None:
+        """What other programs keep on this machine, to be taken in."""
+        from mindstone_tui.tui.widgets.welcome import Welcome  # 4 ms
+
+        setup = self._setup()
+        if not (found := await setup.elsewhere()):
+            raise UsageError(
+                "Nothing new of other agents was found on this machine.",
+                "`mindstone import FILE-OR-FOLDER` takes in what lies in another place.",
+            )
+
+        def taken(said: str | None) -> None:
+            if said:
+                self._app.notify(said, timeout=10, markup=False)
+                for welcome in self._chat.query(Welcome):
+                    welcome.look_elsewhere()
+
+        self._do_at_length(take_in(setup, found), taken)
 
     def _setup(self) -> Setup:
         if self._app.host.setup is None:

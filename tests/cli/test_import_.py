@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from mindstone_tui.cli.app_host import HomeSetup
 from mindstone_tui.cli.main import run
+from mindstone_tui.core.config import Settings
 from mindstone_tui.core.library.lease import Lease
+from mindstone_tui.core.paths import Places
 from mindstone_tui.core.transcript import History
 from tests.builders import places_in
 from tests.cli.program import ROOT, mindstone_here
@@ -243,6 +246,25 @@ def test_whoever_leaves_the_bar_for_vectors_keeps_what_was_imported(
     assert run(["import", path, "--session", "old", "--no-wait", "--json"]) == 0
     _make_vectors([places_in(home, "agent:default:old")], Settings(), Impatient())
     assert "Ctrl+C leaves the rest" in capsys.readouterr().err
+
+
+@pytest.mark.thorough
+async def test_the_app_takes_in_what_lies_there_in_a_process_of_its_own(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kept = tmp_path / "person" / ".claude" / "projects" / "x"
+    kept.mkdir(parents=True)
+    shutil.copy(IMPORTS / "claude-code.jsonl", kept)
+    (kept / "none.jsonl").write_text("no session\n")
+    monkeypatch.setenv("HOME", str(tmp_path / "person"))
+    setup = HomeSetup(Places.resolve({"MINDSTONE_HOME": str(home)}), Settings())
+    (found,) = await setup.elsewhere()
+    assert (found.title, len(found.new)) == ("Claude Code", 2)
+    told: list[tuple[int, int]] = []
+    said = await setup.take_in(lambda done, total: told.append((done, total)))
+    assert said.startswith("1 session, 6 messages taken in.")
+    assert told == [(1, 2), (2, 2)]
+    assert await setup.elsewhere() == []
 
 
 def test_attach_offers_what_lies_there_already_and_says_when_it_would_be_deleted(

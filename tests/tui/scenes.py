@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from mindstone_tui.core import events as ev
 from mindstone_tui.core.config.glossary import glossary
 from mindstone_tui.core.config.settings import Settings
 from mindstone_tui.core.context.report import GoneExchange, OutsideWindow
+from mindstone_tui.core.library.elsewhere import Elsewhere
 from mindstone_tui.core.library.model_list import Download
 from mindstone_tui.core.values import Value
 from mindstone_tui.tui.app import MindstoneApp
@@ -252,6 +253,12 @@ class Newcomer:
         self, name: str, progress: Callable[[int, int], None], tell: Callable[[str], None]
     ) -> str:
         return "local/qwen-coder-1.5b"
+
+    async def elsewhere(self) -> Sequence[Elsewhere]:
+        return ()
+
+    async def take_in(self, progress: Callable[[int, int], None]) -> str:
+        return ""
 
     async def sample(self) -> str:
         return "agent:sample:tidewatch"

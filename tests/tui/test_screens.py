@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,8 @@ from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.store import FileChange, FilesChanged
 from mindstone_tui.core.errors import ProviderRefused
 from mindstone_tui.core.events import Answer
+from mindstone_tui.core.interchange.discover import ProgramFiles, SessionFile
+from mindstone_tui.core.library.elsewhere import Elsewhere
 from mindstone_tui.core.library.model_list import Download
 from mindstone_tui.core.library.open_questions import OpenQuestion
 from mindstone_tui.core.library.profile import SessionFilter
@@ -23,7 +26,7 @@ from mindstone_tui.tui.host import AppHost, ModelChoice
 from mindstone_tui.tui.screens.chat import ChatScreen
 from mindstone_tui.tui.screens.help import HelpScreen
 from mindstone_tui.tui.screens.sessions import ChooseScreen, SessionsScreen
-from mindstone_tui.tui.screens.setup import FetchScreen, KeyScreen
+from mindstone_tui.tui.screens.setup import KeyScreen, LongTaskScreen
 from mindstone_tui.tui.screens.transcript import LineList, TranscriptScreen
 from mindstone_tui.tui.widgets.approval import Approval, Proposed
 from mindstone_tui.tui.widgets.welcome import Welcome
@@ -604,6 +607,7 @@ class FirstSteps:
         self.refuses = ""
         self.progress: list[Callable[[int, int], None]] = []
         self.complete = asyncio.Event()
+        self.lies_here: list[Elsewhere] = []
 
     def downloadable(self, name: str) -> Download:
         return self.download
@@ -625,6 +629,16 @@ class FirstSteps:
         tell("It comes from somewhere else.")
         await self.complete.wait()
         return "local/qwen-coder-1.5b"
+
+    async def elsewhere(self) -> Sequence[Elsewhere]:
+        return self.lies_here
+
+    async def take_in(self, progress: Callable[[int, int], None]) -> str:
+        self.progress.append(progress)
+        progress(1, 2)
+        await self.complete.wait()
+        self.lies_here.clear()
+        return "2 sessions, 12 messages taken in."
 
     async def sample(self) -> str:
         return "agent:sample:tidewatch"
@@ -715,7 +729,7 @@ async def test_a_model_is_downloaded_in_view_and_then_used() -> None:
     async with app.run_test() as pilot:
         await settle(pilot, talk)
         await pilot.press("f10")
-        await until(pilot, lambda: isinstance(app.screen, FetchScreen))
+        await until(pilot, lambda: isinstance(app.screen, LongTaskScreen))
         assert not setup.progress, "nothing is fetched before Enter"
         await pilot.press("enter")
         await until(pilot, lambda: bool(setup.progress))
@@ -724,6 +738,37 @@ async def test_a_model_is_downloaded_in_view_and_then_used() -> None:
         await until(pilot, lambda: "from somewhere else. Esc stops" in str(note.render()))
         setup.complete.set()
         await until(pilot, lambda: talk.did == [("command", "/model local/qwen-coder-1.5b")])
+
+
+def kept(program: str, *ages: int) -> Elsewhere:
+    """What a program keeps on this machine, by how many days old each file is."""
+    now = time.time()
+    files = tuple(
+        SessionFile(Path(f"/home/ada/{program}/{at}.jsonl"), 2_000_000, now - 86_400 * age)
+        for at, age in enumerate(ages)
+    )
+    there = ProgramFiles(program=program, folder=Path(f"/home/ada/{program}"), files=files)
+    return Elsewhere(there, files, 30 if program == "claude-code" else 0)
+
+
+async def test_what_other_agents_keep_here_is_offered_first_and_taken_in_in_view() -> None:
+    app, talk, setup = newcomer()
+    setup.lies_here = [kept("claude-code", 1, 26), kept("codex", 3)]
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        await settle(pilot, talk)
+        await until(pilot, lambda: "Take in past sessions" in drawn(app))
+        steps = app.screen.query_one(Welcome).steps
+        assert (steps[0].screen, steps[0].note) == ("elsewhere", "2 of Claude Code, 1 of Codex CLI")
+        await pilot.press("tab", "enter")
+        await until(pilot, lambda: isinstance(app.screen, LongTaskScreen))
+        await until(pilot, lambda: "Codex CLI: 1 session, 2.0 MB" in drawn(app))
+        assert "Claude Code: 2 sessions, 4.0 MB, 1 of them deleted by it soon" in drawn(app)
+        assert not setup.progress, "nothing is read before Enter"
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen.query_one(ProgressBar).percentage == 0.5)
+        setup.complete.set()
+        await until(pilot, lambda: "12 messages taken in" in drawn(app))
+        await until(pilot, lambda: "Take in past sessions" not in drawn(app))
 
 
 async def test_the_model_picker_switches_by_command() -> None:

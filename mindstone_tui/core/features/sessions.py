@@ -54,19 +54,14 @@ class SessionsFeature(Feature):
     def _deleted_soon(self) -> Sequence[str]:
         """Which sessions of other programs are deleted by them soon, and in no history yet."""
         # Together 30 ms, and only who opens the app waits for it, in a thread.
-        from mindstone_tui.core.interchange import discover
-        from mindstone_tui.core.interchange.formats import formats
-        from mindstone_tui.core.library.take_over import ImportedFiles
+        from mindstone_tui.core.interchange.discover import SOON
+        from mindstone_tui.core.library.elsewhere import elsewhere
 
-        environ, done = self.session.opening.environ, ImportedFiles(self.session.home)
         return [
-            f"{formats()[each.program].title} deletes {plural(count, 'session')} of its own within "
-            f"{discover.SOON} days: `mindstone import` keeps what was said in them."
-            for each in discover.find_programs(environ)
-            if (days := discover.days_kept(environ, each.program))
-            and (
-                count := discover.going_soon((one for one in each.files if not done.has(one)), days)
-            )
+            f"{each.title} deletes {plural(each.going, 'session')} of its own within "
+            f"{SOON} days: `mindstone import` keeps what was said in them."
+            for each in elsewhere(self.session.home, self.session.opening.environ)
+            if each.going
         ]
 
     async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:

@@ -22,6 +22,7 @@ from mindstone_tui.core.language.words import query_terms
 from mindstone_tui.core.library import open_questions
 from mindstone_tui.core.memory.files import parse, read_shelf, read_text
 from mindstone_tui.core.recall import candidates, embedding, speak, store, thresholds
+from mindstone_tui.core.recall.catch_up import news_of
 from mindstone_tui.core.recall.index import Asked, InMemoryIndex, Inquiry, RecallIndex, SearchResult
 from mindstone_tui.core.recall.passages import Passage, passages_of_file
 
@@ -89,7 +90,7 @@ class AgentFilesIndex(msgspec.Struct, eq=False):
 
     def news(self) -> str:
         """What is to be told of the library, once: that it was damaged."""
-        return self._index.news() if self._index is not None else ""
+        return news_of(self._index)
 
     def sync(self) -> RecallIndex | None:
         """The index, level with the files; None while there are none."""

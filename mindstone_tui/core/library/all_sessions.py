@@ -9,7 +9,7 @@ import msgspec
 
 from mindstone_tui.core import errors, paths, transcript
 from mindstone_tui.core.recall import acts, embedding, speak
-from mindstone_tui.core.recall.catch_up import catch_up, reading
+from mindstone_tui.core.recall.catch_up import catch_up, news_of, reading
 from mindstone_tui.core.recall.index import Inquiry, RecallIndex, SearchResult
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class AllSessions:
 
     def news(self) -> str:
         """What is to be told of the library: that it was damaged."""
-        return self._opened.news() if self._opened is not None else ""
+        return news_of(self._opened)
 
     def bring_up_to_date(
         self, sessions: Iterable[paths.SessionPlaces], progress: Progress | None = None

@@ -20,7 +20,7 @@ from mindstone_tui.core.library import agent_files, all_sessions, lineage, profi
 from mindstone_tui.core.paths import EARLIER_INDEX, Places, SessionKey, SessionPlaces
 from mindstone_tui.core.recall import candidates, embedding, inject, ranking
 from mindstone_tui.core.recall import index as recall_index
-from mindstone_tui.core.recall.catch_up import catch_up, reading
+from mindstone_tui.core.recall.catch_up import catch_up, news_of, reading
 from mindstone_tui.core.recall.passages import parse_time
 from mindstone_tui.core.text import inside
 from mindstone_tui.core.values import alike, shared
@@ -282,7 +282,7 @@ def _fresh(
         try:
             index = recall_index.RecallIndex.of(each, embedder)
             catch_up(index, reading(history))
-            return index, index.news()
+            return index, news_of(index)
         except errors.IndexUnavailable as error:
             # A disk that cannot be written can still be read: this index lasts for one question.
             index = recall_index.InMemoryIndex(embedder)

@@ -25,7 +25,7 @@ from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.entries import IMPORTED, Line, Span, window
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
 from mindstone_tui.core.interchange import describe, write_entries
-from mindstone_tui.core.interchange.discover import SessionFile, keeps_its_own
+from mindstone_tui.core.interchange.discover import keeps_its_own
 from mindstone_tui.core.interchange.import_session import (
     HowTakenOver,
     ImportReport,
@@ -510,55 +510,3 @@ def _records_in(file: Path) -> int:
             return sum(len(chunk) - len(chunk.replace(b"\n", b"")) for chunk in chunks)
     except OSError:
         return 0  # whoever reads it in earnest says why it cannot be read
-
-
-_LARGEST: Final = 256 << 20
-
-
-class _Done(msgspec.Struct, frozen=True, array_like=True):
-    path: str
-    size: int
-    changed: float
-    inode: int
-
-
-class ImportedFiles:
-    """Files of other programs that were taken over already, for one home."""
-
-    def __init__(self, home: Places) -> None:
-        self._path = home.state / "imported.jsonl"
-        self._done = self._read()
-
-    def has(self, file: SessionFile) -> bool:
-        """Whether a file was taken over as it is now."""
-        return self._done.get(str(file.path)) == _as_done(file)
-
-    def add(self, file: SessionFile) -> None:
-        """A file is done; what it held is on disk."""
-        done = _as_done(file)
-        self._done[done.path] = done
-        disk.ensure_folder(self._path.parent)
-        descriptor = disk.REAL.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        try:
-            os.write(descriptor, msgspec.json.encode(done) + b"\n")
-        finally:
-            os.close(descriptor)
-
-    def _read(self) -> dict[str, _Done]:
-        try:
-            raw = disk.read_regular(self._path, most=_LARGEST)
-        except OSError:
-            return {}
-        found: dict[str, _Done] = {}
-        for line in raw.splitlines():
-            try:
-                done = msgspec.json.decode(line, type=_Done)
-            except (msgspec.MsgspecError, UnicodeError):
-                continue
-            found[done.path] = done
-        return found
-
-
-def _as_done(file: SessionFile) -> _Done:
-    path = os.fsencode(file.path).decode("utf-8", "replace")
-    return _Done(path, file.size, file.changed, file.inode)

@@ -92,3 +92,14 @@ def reading(history: History) -> ReadFrom:
 def _belongs(mark: store.IndexMark, read: ReadFrom) -> bool:
     line = next(iter(read(mark.seq)), None)
     return line is not None and (line.seq, line.hash) == (mark.seq, mark.hash)
+
+
+def news_of(index: RecallIndex | None) -> str:
+    """What is to be told of the library, once: that a damaged one was met, and where it is."""
+    if index is None or index.damaged is None:
+        return ""
+    aside, index.damaged = index.damaged, None
+    return (
+        "The library was damaged; it is made anew from the transcripts, vectors a little "
+        f"later. The damaged file is kept as {aside.name}."
+    )

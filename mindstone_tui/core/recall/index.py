@@ -136,16 +136,6 @@ class RecallIndex:
         """A session's part of its home's library."""
         return cls(session.library, embedder, str(session.key), session)
 
-    def news(self) -> str:
-        """What is to be told of the file, once: that a damaged one was met, and where it is."""
-        aside, self.damaged = self.damaged, None
-        if aside is None:
-            return ""
-        return (
-            "The library was damaged; it is made anew from the transcripts, vectors a little "
-            f"later. The damaged file is kept as {aside.name}."
-        )
-
     def close(self) -> None:
         """Give the file back."""
         with self._lock:

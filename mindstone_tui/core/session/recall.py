@@ -31,7 +31,7 @@ from mindstone_tui.core.providers.guide.provider import is_guidance
 from mindstone_tui.core.recall import answer as extracts
 from mindstone_tui.core.recall import course, embedding, inject, ranking, speak
 from mindstone_tui.core.recall.candidates import DERIVED, Filter
-from mindstone_tui.core.recall.catch_up import catch_up, reading
+from mindstone_tui.core.recall.catch_up import catch_up, news_of, reading
 from mindstone_tui.core.recall.index import (
     Asked,
     Inquiry,
@@ -148,7 +148,7 @@ class SessionRecall(msgspec.Struct, dict=True, eq=False):
 
     def news(self) -> str:
         """What is to be told of the library, once: that it was damaged."""
-        own = self._index.news() if self._index is not None else ""
+        own = news_of(self._index)
         return self._shelves.news() or own
 
     def switch(self, *, on: bool) -> None:

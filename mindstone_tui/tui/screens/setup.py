@@ -1,10 +1,15 @@
-"""What a newcomer does once: enter a key, or download a model. Nothing is sent before Enter."""
+"""What a newcomer does once: enter a key, download a model, take in what other agents keep.
+
+Nothing is sent and nothing begins before Enter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -14,11 +19,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, ProgressBar, Static
 
 from mindstone_tui.core import errors, numbers
+from mindstone_tui.core.text import plural
 from mindstone_tui.tui import host, show
 from mindstone_tui.tui.widgets.approval import Gate
 from mindstone_tui.tui.widgets.base import LineInput
 
 if TYPE_CHECKING:
+    from mindstone_tui.core.library.elsewhere import Elsewhere
     from mindstone_tui.core.library.model_list import Download
 
 OWN_SERVER: Final = "a server of your own"
@@ -112,59 +119,69 @@ def _label(text: str) -> Static:
     return Static(Content.styled(text, "$muted"), markup=False, classes="label")
 
 
-class FetchScreen(ModalScreen[str]):
-    """Downloads a model, with its progress; a download that was stopped can be resumed."""
+Progress = Callable[[int, int], None]
+
+
+class LongTask(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that takes a while, and what is said of it."""
+
+    title: str
+    about: str
+    verb: str
+    """What Enter does, and what is going on then: `downloads it`, `Downloading`."""
+    doing: str
+    total: int
+    run: Callable[[Progress, Callable[[str], None]], Awaitable[str]]
+    """Does it, telling how far it is and what a person should know; says what came of it."""
+
+
+class LongTaskScreen(ModalScreen[str]):
+    """Does something long, with its progress; what was stopped goes on from there the next time."""
 
     BINDINGS = [
-        Binding("enter", "begin", "Download", id="fetch.begin"),
+        Binding("enter", "begin", "Begin", id="fetch.begin"),
         Binding("escape", "dismiss", "Back", id="fetch.close"),
     ]
 
-    def __init__(
-        self, setup: host.Setup, model: Download, *, grace: float, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, task: LongTask, *, grace: float, clock: Callable[[], float]) -> None:
         super().__init__()
-        self._setup = setup
-        self._model = model
+        self._long = task
         self._gate = Gate(grace)
         self._clock = clock
-        self._fetching = False
+        self._at_work = False
 
     def on_mount(self) -> None:
         self.call_after_refresh(lambda: self._gate.show(self._clock()))
 
     def compose(self) -> ComposeResult:
-        model = self._model
+        task = self._long
         with Vertical(id="dialog"):
-            title = f"Download {model.title} ({numbers.megabytes(model.bytes)})"
-            yield Static(Content.styled(title, "bold"), markup=False)
-            best = "The best model that fits this machine. " * (model == self._setup.download)
-            about = best + _ABOUT.format(note=model.skills, memory=numbers.megabytes(model.memory))
-            yield Static(Content.styled(about, "$muted"), markup=False)
-            yield ProgressBar(total=model.bytes, show_eta=False, id="progress")
+            yield Static(Content.styled(task.title, "bold"), markup=False)
+            yield Static(Content.styled(task.about, "$muted"), markup=False)
+            yield ProgressBar(total=task.total, show_eta=False, id="progress")
             yield Static(
-                Content.styled("Enter downloads it. Esc goes back.", "$muted"),
+                Content.styled(f"Enter {task.verb}. Esc goes back.", "$muted"),
                 id="note",
                 markup=False,
             )
 
     def action_begin(self) -> None:
-        """Download; not with the Enter that chose the model and is still held down."""
-        if not self._fetching and self._gate.is_open(self._clock()):
-            self._fetch()
+        """Begin; not with the Enter that chose it and is still held down."""
+        if not self._at_work and self._gate.is_open(self._clock()):
+            self._begin()
 
-    @work(exclusive=True, group="fetch")
-    async def _fetch(self) -> None:
-        self._fetching = True
-        self._say(f"Downloading… {_STOPS}")
+    @work(exclusive=True, group="task")
+    async def _begin(self) -> None:
+        self._at_work = True
+        self._say(f"{self._long.doing}… {_STOPS}")
         try:
-            name = await self._setup.fetch(self._model.name, self._progress, self._tell)
+            came_of_it = await self._long.run(self._progress, self._tell)
         except errors.MindstoneError as error:
             self._say(f"{error.what} {error.remedy} Enter tries again.", "$error")
         else:
-            self.dismiss(name)
+            self.dismiss(came_of_it)
         finally:
-            self._fetching = False
+            self._at_work = False
 
     def _progress(self, done: int, total: int) -> None:
         self.query_one(ProgressBar).update(progress=done, total=total)
@@ -177,7 +194,39 @@ class FetchScreen(ModalScreen[str]):
 
 
 _STOPS: Final = "Esc stops; the next try continues."
-_ABOUT: Final = (
-    "It runs here, without a network and for nothing, and "
-    "needs about {memory} of memory. It {note}. Its hash is checked before it is used."
-)
+
+
+def download(setup: host.Setup, model: Download) -> LongTask:
+    """A model comes to this machine."""
+    best = "The best model that fits this machine. " * (model == setup.download)
+    return LongTask(
+        title=f"Download {model.title} ({numbers.megabytes(model.bytes)})",
+        about=f"{best}It runs here, without a network and for nothing, and needs about "
+        f"{numbers.megabytes(model.memory)} of memory. It {model.skills}. Its hash is checked "
+        "before it is used.",
+        verb="downloads it",
+        doing="Downloading",
+        total=model.bytes,
+        run=partial(setup.fetch, model.name),
+    )
+
+
+def take_in(setup: host.Setup, found: Sequence[Elsewhere]) -> LongTask:
+    """What other programs keep here becomes history that can be searched and recalled."""
+    lines = []
+    for each in found:
+        goes = f", {each.going:,} of them deleted by it soon" if each.going else ""
+        count = plural(len(each.new), "session")
+        lines.append(f"{each.title}: {count}, {numbers.size(each.size)}{goes}")
+    from mindstone_tui.core.library.elsewhere import seconds_by_words  # 30 ms
+
+    seconds = numbers.seconds(seconds_by_words(sum(each.size for each in found)))
+    return LongTask(
+        title="Take in what other agents keep here",
+        about="\n".join(lines) + f"\n\nAbout {seconds} until words find all of it, meaning "
+        "follows behind. Their files are only read, and nothing leaves this machine.",
+        verb="takes it in",
+        doing="Taking it in",
+        total=sum(len(each.new) for each in found),
+        run=lambda progress, _tell: setup.take_in(progress),
+    )

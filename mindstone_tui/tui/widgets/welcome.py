@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
+from textual import work
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
@@ -64,6 +65,7 @@ class Welcome(Vertical):
     def __init__(self, ready: ev.SessionReady, setup: host.Setup | None = None) -> None:
         super().__init__(id="welcome")
         self._ready = ready
+        self._setup = setup
         self.steps = first_steps(setup, ready.model)
 
     def compose(self) -> ComposeResult:
@@ -92,6 +94,17 @@ class Welcome(Vertical):
         yield Static(Content("   ").join(hints), markup=False)
 
     def on_mount(self) -> None:
+        self._draw()
+        self.look_elsewhere()
+
+    @work(group="elsewhere", exit_on_error=False)
+    async def look_elsewhere(self) -> None:
+        """Offer first what other agents keep on this machine, as long as it is not taken in."""
+        found = await self._setup.elsewhere() if self._setup is not None else ()
+        self.steps = [step for step in self.steps if step.screen != "elsewhere"]
+        if found:
+            told = ", ".join(f"{len(each.new):,} of {each.title}" for each in found)
+            self.steps.insert(0, Step("elsewhere", "", "", "Take in past sessions", told))
         self._draw()
 
     def offer(self, found: Sequence[host.ModelChoice]) -> None:
