@@ -431,6 +431,9 @@ def _ranked(lines: Sequence[str]) -> list[int]:
         if (place := next((one for one in near if placed[one]), None)) is not None:
             worth[place] = max(worth[place], worth[at] + lead - _BESIDE)
             lead = 0
+    for at in [at for at, line in enumerate(lines) if worth[at] >= _WRONG and line[-1:] == ":"]:
+        for below in range(at + 1, min(at + 3, len(lines))):
+            worth[below] = max(worth[below], _SUM)
     for at, look in enumerate(looks):
         odd = at in apart or (uniform and alike[look] == 1)
         worth[at] += _ODD * (odd and worth[at] >= 0)
@@ -441,7 +444,11 @@ def _ranked(lines: Sequence[str]) -> list[int]:
     other = {line: at for at, line in reversed([*enumerate(lines)])}
     again = sorted({*other.values()} - {*best}, key=lambda at: (worth[at] < _WRONG, at))
     telling = [at for at in best if worth[at] > 0]
-    return [*dict.fromkeys([*telling, *(at for at in again if worth[at] >= _WRONG), *best, *again])]
+    return [
+        *dict.fromkeys(
+            [*telling, *(at for at in again if worth[at] >= _WRONG - _BESIDE), *best, *again]
+        )
+    ]
 
 
 def _far_apart(lines: Sequence[str]) -> set[int]:
