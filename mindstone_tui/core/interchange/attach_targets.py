@@ -60,9 +60,10 @@ TARGETS: Final[Mapping[str, AttachTarget]] = {
 
 
 def target_of(name: str) -> AttachTarget:
-    """The program of that name."""
-    if name in TARGETS:
-        return TARGETS[name]
+    """The program of that name, or of the command that starts it."""
+    meant = (each for each in TARGETS.values() if name in (each.name, each.binary))
+    if found := next(meant, None):
+        return found
     raise UnknownName(f"{name} cannot be attached.", f"These can: {', '.join(TARGETS)}.")
 
 

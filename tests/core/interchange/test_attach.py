@@ -865,6 +865,11 @@ def test_an_unknown_program_is_answered_with_those_that_can_be() -> None:
         target_of("emacs")
 
 
+def test_a_program_may_be_called_by_the_command_that_starts_it() -> None:
+    assert target_of("claude").name == "claude-code"
+    assert target_of("codex").name == "codex"
+
+
 def test_a_hook_waits_for_no_resident_on_a_full_disk(tmp_path: Path) -> None:
     place = tmp_path / "small"
     place.mkdir()
