@@ -192,6 +192,6 @@ def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
         judged = hit.superseded_by if (hit.superseded_by or at + 1) <= at else None
         by = max(filter(None, (judged, stands.superseded_by)), default=None)
         known = shared(Replacement, stands) | picked(hit, "supersedes superseded_here imported")
-        known |= {"superseded_by": by, "corrected": {} if by else stands.corrected}
+        known |= {"superseded_by": by, "corrected": {}}
         hits.append(msgspec.structs.replace(hit, **known, inherited=True))
     return msgspec.structs.replace(found, hits=tuple(hits))

@@ -460,7 +460,13 @@ def _echoes(new: Passage, gone: Collection[int], hits: Sequence[Hit]) -> set[int
     ours = [hit.passage for hit in hits if hit.passage.session == new.session]
     old = {plain(one) for it in ours if it.seq in gone for one in replaced_in(new.text, it.text)}
     later = [one for one in ours if one.seq > new.seq]
-    said = (it.seq for it in later if it.role != _MODEL and not intent.only_asks(it.text))
+    about = {root(term) for one in old for term in query_terms(one)}
+    said = (
+        it.seq
+        for it in later
+        if it.role != _MODEL and not intent.only_asks(it.text)
+        if not about.isdisjoint(map(root, query_terms(it.text)))
+    )
     until = min(said, default=math.inf)
     again = (it for it in later if it.role == _MODEL and it.seq < until)
     return {it.seq for it in again if not old.isdisjoint(map(plain, parts_of(it.text)))}
