@@ -30,6 +30,7 @@ from mindstone_tui.core.library.lineage import Ancestor, ask_ancestors
 from mindstone_tui.core.library.read_only import Look, look_at
 from mindstone_tui.core.paths import Places, SessionKey
 from mindstone_tui.core.recall.candidates import Filter
+from mindstone_tui.core.recall.catch_up import catch_up, reading
 from mindstone_tui.core.recall.index import Asked, InMemoryIndex, Inquiry
 from mindstone_tui.core.transcript import History, list_sessions
 from tests.builders import places_in, say, transcript_in
@@ -537,7 +538,9 @@ async def test_what_the_parent_restores_later_is_no_past_of_the_fork(
         assert "9090" not in told
 
 
-async def test_what_was_altered_is_not_handed_on_by_a_fork(home: Path, tmp_path: Path) -> None:
+async def test_what_was_altered_is_told_as_such_and_neither_recalled_nor_handed_on_by_a_fork(
+    home: Path, tmp_path: Path
+) -> None:
     model = script(tmp_path, {"text": "Noted."}, loop=True)
     async with on_stage(home, model=model) as stage:
         await stage.say("The gate opens with code 7714.")
@@ -545,6 +548,13 @@ async def test_what_was_altered_is_not_handed_on_by_a_fork(home: Path, tmp_path:
     whole = written.read_bytes()
     written.write_bytes(whole.replace(b"code 7714", b"code 7741"))
     async with on_stage(home, model=model) as stage:
+        heard = said_in(stage, "7741")
+        assert Standings(stage.lines()).told(heard) == ["not as it was written"]
+        assert (await stage.run("/why turn 1"))[1].endswith("Standing: not as it was written.")
+        index = InMemoryIndex()
+        catch_up(index, reading(History(stage.places)))
+        found = index.search("which code opens the gate?", 5)
+        assert not [hit.text for hit in found.hits if "7741" in hit.text]
         ended, told = await stage.run("/fork child")
         assert not ended.ok
         assert "is not as it was written" in told
