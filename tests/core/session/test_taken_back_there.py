@@ -109,6 +109,19 @@ async def test_a_branch_that_is_taken_up_again_there_is_in_the_window_again(
     assert "gammaqueue" not in sent
 
 
+def test_search_says_of_the_line_and_not_of_its_session_that_it_was_taken_back_there(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "s1.jsonl"
+    for told in (_theirs(went_back=False), _theirs(went_back=True)):
+        assert run_verb(["import", str(write_lines(path, told))]) == 0
+    capsys.readouterr()
+    assert run_verb(["search", "Which queue was decided: betaqueue or gammaqueue?"]) == 0
+    marked = [one for one in capsys.readouterr().out.splitlines() if "taken back there" in one]
+    assert marked
+    assert all("  imported, taken back there" in one and "#" in one for one in marked)
+
+
 async def test_what_was_taken_back_there_corrects_nothing_and_answers_nothing(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
