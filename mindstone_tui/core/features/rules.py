@@ -109,7 +109,7 @@ class RulesFeature(Feature):
         against |= {at for at, one in enumerate(rules) if permits(turn.question, one.words)}
         return [
             Noticed(
-                message=f"Rule {one.number} still binds: {one_line(one.words, 200)} "
+                message=f"Rule {one.number} still binds (“{one_line(one.words, 200)}”): "
                 f"`/rules retire {one.number}` ends it.",
                 level="warning",
             )
