@@ -420,6 +420,12 @@ def _unopened(sentence: str) -> str:
     return sentence[opening.end() :] if opening else sentence
 
 
+def asserted(sentence: str) -> str:
+    """The same to be compared with what says no more and no less: "It is 60." and "Correction: it
+    is 60, not 30."."""
+    return _asserted(plain(sentence)).rstrip(" .!")
+
+
 def _asserted(sentence: str) -> str:
     """What a correction says is so, without what opens it and what it says is not so."""
     return _BUT_NOT.sub("", _unopened(sentence))
