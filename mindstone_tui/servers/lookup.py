@@ -282,8 +282,8 @@ class Lookup(msgspec.Struct, eq=False):
     def handoff(self, session: str = "") -> str:
         """A text to go on with for another agent: the rules that bind there, the task, the newest
         handoff, what came after."""
-        from mindstone_tui.core.features.tasks import running_task  # 0.2 s
-        from mindstone_tui.core.rules.book import RuleBook
+        from mindstone_tui.core.features.rules import standing_in  # 0.2 s
+        from mindstone_tui.core.features.tasks import running_task
 
         places = self._places(session)
         if not places.transcript.exists():
@@ -293,7 +293,7 @@ class Lookup(msgspec.Struct, eq=False):
         with self._history(session) as history:
             task = running_task(not_rewound(history.newest(kinds, 1 << 40)), ())
             folder = begun_in(history)
-        rules = RuleBook(self._home.places).standing(folder, str(places.key))
+        rules = standing_in(self._home.places, Path(folder), str(places.key))
         bound = "\n- ".join(["The person set these rules:", *(one.words for one in rules)])
         said = "\n\n".join(
             f"[{_heading(one)}] {one['role']}:\n{one['text']}"
