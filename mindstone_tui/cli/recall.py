@@ -200,7 +200,7 @@ def _print_found(found: SessionAnswer, phrase: str, *, filtered: bool) -> None:
     for hit in found.hits:
         by_session.setdefault(hit.session, []).append(hit)
     for session, hits in by_session.items():
-        source = next((hit.imported.words for hit in hits if hit.imported), "")
+        source = next((hit.imported.origin for hit in hits if hit.imported), "")
         whose = "" if source or hits[0].program == profile.OWN else hits[0].program
         say_session(session, source, projects.whose_and_where(whose, hits[0].folder))
         for hit in hits:
@@ -231,4 +231,5 @@ def say_session(session: str, source: str, where: str) -> None:
 
 def marks(hit: SessionHit | find.RecalledHit | Act | Subject, source: str = "") -> str:
     """What is to be known of a hit before it is believed; a source that was told is not named."""
-    return "".join(f"  {MARK if source and one == source else one}" for one in hit.marks)
+    known = ((one, one.removeprefix(source) if source else one) for one in hit.marks)
+    return "".join(f"  {one if one == rest else MARK + rest}" for one, rest in known)

@@ -6,7 +6,7 @@ import typer
 
 from mindstone_tui.cli import options, output, run
 from mindstone_tui.core import errors, events
-from mindstone_tui.core.features.rules import listed, standing_in, tried, why
+from mindstone_tui.core.features.rules import listed_in, tried, why
 
 
 def rules(
@@ -27,7 +27,7 @@ def rules(
     verb, *rest = words or ["list"]
     if verb == "list":
         key = str(options.session_to_read(session))
-        _print(listed(standing_in(options.places(), Path.cwd(), key)), json)
+        _print(listed_in(options.places(), Path.cwd(), key), json)
     elif verb == "why":
         if not (rest and rest[0].isdecimal()):
             raise errors.UsageError(

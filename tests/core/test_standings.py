@@ -60,7 +60,7 @@ def line(seq: int, turn: int, entry: Entry, channel: str = "tui", parent: str = 
         parent=parent or None,
         prev="0" * 64,
     )
-    return decode_line(raw)
+    return decode_line(raw.rstrip(b"\n"))
 
 
 @st.composite

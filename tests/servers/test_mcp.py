@@ -172,12 +172,15 @@ async def test_a_handoff_is_a_prompt_that_names_its_lines(talked: Path) -> None:
         assert "agent:default:main line " in message.content.text  # type: ignore[union-attr]
         assert "task" not in message.content.text  # type: ignore[union-attr]
         async with mindstone_tui.open(session="main", home=talked) as conversation:
-            for text in ("/task start Old one", "/task start Ship it | rule: no soy"):
+            start = ("/task start Old one", "/task start Ship it | rule: no soy")
+            for text in (*start, "/rules add Never force push"):
                 async for _ in conversation.ask(text):
                     pass
         message = (await client.get_prompt(prompt.name, {"session": "main"})).messages[0]
         held = "The task under way:\nShip it\nRules that bind:\n- no soy"
         assert held in message.content.text  # type: ignore[union-attr]
+        bound = "The person set these rules:\n- Never force push\n\n"
+        assert bound in message.content.text  # type: ignore[union-attr]
         with pytest.raises(MCPError, match="no session agent:default:nowhere"):
             await client.get_prompt(prompt.name, {"session": "nowhere"})
 

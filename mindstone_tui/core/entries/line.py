@@ -75,6 +75,11 @@ class Line(_Placed, frozen=True, kw_only=True):
         """The entry's kind, known or not."""
         return self.entry.kind
 
+    @property
+    def intact(self) -> bool:
+        """Whether its bytes have the hash that it carries; one that stands in no file has none."""
+        return not self.raw or hash_matches(self.raw, self.hash)
+
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """An entry on its way to disk: everything but its place in the chain."""

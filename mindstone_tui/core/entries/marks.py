@@ -13,7 +13,7 @@ from mindstone_tui.core.text import one_line
 
 What = Literal[
     "rewound", "superseded", "corrected", "undone", "done", "interrupted", "unsent", "queued",
-    "copied", "elsewhere", "imported", "derived", "redacted",
+    "copied", "elsewhere", "imported", "derived", "redacted", "altered",
 ]  # fmt: skip
 Corrected = dict[int, tuple[str, ...]]
 """The sentences of a text that hold no longer, by the line that replaces them."""
@@ -52,6 +52,8 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
                 return (not short and self.source) or ", ".join(("imported", *self.part))
             case "copied":
                 return f"copied from {self.source}" if self.source else "copied"
+            case "altered":
+                return "not as it was written"
             case "elsewhere":
                 return "said elsewhere, as a client told it"
             case "undone":

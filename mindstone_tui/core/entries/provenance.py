@@ -37,10 +37,15 @@ class ImportSource(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The same for a reader: `imported from claude-code, 4f2c.jsonl`."""
+        """The same for a reader: `imported from claude-code, 4f2c.jsonl, taken back there`."""
+        return ", ".join((self.origin, *self.marks))
+
+    @property
+    def origin(self) -> str:
+        """Where they come from alone: `imported from claude-code, 4f2c.jsonl`."""
         whose = f"{MARK} from {self.program}" if self.program else MARK
         name = one_line(PurePath(self.path).name, _LONGEST_NAME)
-        return ", ".join(filter(None, (whose, name, *self.marks)))
+        return ", ".join(filter(None, (whose, name)))
 
     @property
     def marks(self) -> tuple[str, ...]:

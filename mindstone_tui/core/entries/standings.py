@@ -425,6 +425,8 @@ class Standings:
             found.append(Standing("imported", source=source.words, part=source.marks))
         if _BLACKENED in line.raw:
             found.append(Standing("redacted"))
+        if not line.intact:
+            found.append(Standing("altered"))
         return tuple(found)
 
 

@@ -14,7 +14,7 @@ from mindstone_tui.core.agent.context import vacancy_beside
 from mindstone_tui.core.entries import conversation, derived, standings
 from mindstone_tui.core.events import AnyEvent, CommandPrinted, Noticed
 from mindstone_tui.core.events.from_entry import announcements
-from mindstone_tui.core.language.replacement import meant_by, plain, replaced_in, says_more
+from mindstone_tui.core.language.replacement import asserted, meant_by, replaced_in, says_more
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.library.at_action import AtAction
 from mindstone_tui.core.recall import inject, passages, ranking
@@ -204,10 +204,10 @@ class RecallFeature(Feature):
         """Search for what was replaced and the newest answer says again: it is judged with that."""
         history = self.session.history
         answer = next(history.newest(("assistant_message",), _READ_FOR_VERDICTS), None)
-        said = {plain(one) for one in parts_of(getattr(answer and answer.entry, "text", ""))}
+        said = {asserted(one) for one in parts_of(getattr(answer and answer.entry, "text", ""))}
         for each in history.newest(("statement_superseded",), _READ_FOR_VERDICTS) if said else ():
             for one in getattr(each.entry, "words", ()):
-                if plain(one) in said:
+                if asserted(one) in said:
                     await self.session.recall.search(one, inject.CONSIDERED, "session")
                     return
 

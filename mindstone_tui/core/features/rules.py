@@ -15,8 +15,8 @@ from mindstone_tui.core.agent.system_prompt import SystemPrompt
 from mindstone_tui.core.diagnostics import note
 from mindstone_tui.core.entries import Line, ToolCall, actions, conversation, derived, window
 from mindstone_tui.core.errors import MindstoneError, NoSuchSession, UsageError
-from mindstone_tui.core.events import AnyEvent, CommandPrinted, ContextReported
-from mindstone_tui.core.language.replacement import replaces
+from mindstone_tui.core.events import AnyEvent, CommandPrinted, ContextReported, Noticed
+from mindstone_tui.core.language.replacement import meant_by, permits, replaces
 from mindstone_tui.core.language.sentences import prose
 from mindstone_tui.core.library.lease import appending
 from mindstone_tui.core.paths import Places, SessionKey, SessionPlaces, project_of
@@ -31,7 +31,7 @@ from mindstone_tui.core.rules.book import (
     ruling,
 )
 from mindstone_tui.core.rules.grammar import compile_rule
-from mindstone_tui.core.session.features import Feature, Happening, WrongUse, command
+from mindstone_tui.core.session.features import EndedTurn, Feature, Happening, WrongUse, command
 from mindstone_tui.core.session.services import SessionServices
 from mindstone_tui.core.text import one_line, plural
 from mindstone_tui.core.tools.approvals import Approval, Decision
@@ -101,6 +101,20 @@ class RulesFeature(Feature):
         text = "\n".join(["The person set these rules. They bind you:", *lines])
         section = window.Section(name="settled", text=text, source="/rules", raw_size=len(text))
         return SystemPrompt((section,))
+
+    async def after_turn(self, turn: EndedTurn) -> Sequence[AnyEvent]:
+        """Tell the person which rules still bind although they said otherwise in this turn."""
+        rules = [one for one in self.standing_rules if not may_be_corrected(one)]
+        against = meant_by(turn.question, [one.words for one in rules])
+        against |= {at for at, one in enumerate(rules) if permits(turn.question, one.words)}
+        return [
+            Noticed(
+                message=f"Rule {one.number} still binds (“{one_line(one.words, 200)}”): "
+                f"`/rules retire {one.number}` ends it.",
+                level="warning",
+            )
+            for one in (rules[at] for at in sorted(against))
+        ]
 
     def panel(self) -> Sequence[str]:
         """The rules that bind here, the newest of many."""
@@ -203,7 +217,7 @@ class RulesFeature(Feature):
         verb, _, rest = argument.partition(" ")
         match verb:
             case "" | "list":
-                yield listed(self.standing_rules)
+                yield listed_in(self.session.home, self.session.cwd, str(self.session.key))
             case "add":
                 words, scope = _scope_in(rest)
                 if not words:
@@ -299,12 +313,23 @@ class RulesFeature(Feature):
         return CommandPrinted(text=text, data={"fired": data, "each": each})
 
 
-def listed(rules: Sequence[StandingRule]) -> CommandPrinted:
+def listed_in(home: Places, folder: Path, session: str) -> CommandPrinted:
+    """The rules that bind work in a folder and session, and those that were corrected there."""
+    over = RuleBook(home).corrected(str(folder), session)
+    return listed(standing_in(home, folder, session), over)
+
+
+def listed(rules: Sequence[StandingRule], corrected: Sequence[int] = ()) -> CommandPrinted:
     """The rules that bind somewhere, with what is checked of each."""
     rows = []
     for one in rules:
         where = {"session": "this session", "project": one.folder}.get(one.scope, "everywhere")
         rows += [f"{one.number:>3}  {one.words}", f"     {where}; {_checked(one)}"]
+    rows += [
+        f"Rule {one} does not bind as it was set: what you said since corrects it. "
+        f"`/rules why {one}` shows it, in a shell `mindstone rules why {one}`."
+        for one in corrected
+    ]
     text = (
         "\n".join(rows)
         or "No rule is set here. `/rules add TEXT` sets one, in a shell `mindstone rules add`."

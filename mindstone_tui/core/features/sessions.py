@@ -149,9 +149,8 @@ class SessionsFeature(Feature):
     async def title(self, argument: str) -> AsyncIterator[AnyEvent]:
         """Name this session for the lists; without a text, go back to its first request."""
         named = self._set_title(argument)
-        text = (
-            f"This session is called “{named}” now." if named else "The title is its first request."
-        )
+        own = "The title is its first request that holds."
+        text = f"This session is called “{named}” now." if named else own
         yield CommandPrinted(text=text)
 
     @command("new", usage="[NAME]")

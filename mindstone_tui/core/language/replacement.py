@@ -57,6 +57,7 @@ _NO_MORE: Final = pattern_of(r"\b(?:any ?more|any longer|no longer|these days|us
 _CHANGES: Final = pattern_beside(__file__, "changes")
 _HENCEFORTH: Final = pattern_beside(__file__, "henceforth")
 _DENIES: Final = pattern_beside(__file__, "denies")
+_PERMITS: Final = pattern_beside(__file__, "permits")
 _DENIED: Final = tuple(pattern_beside(__file__, name) for name in ("denied", "left behind"))
 _THERE: Final = pattern_of(rf"\b(?:not|instead of|rather than) [\w-]+{_SCOPE.pattern}\W*\Z")
 """At the end of what holds in one place: "npm instead of pnpm in Docker"."""
@@ -116,6 +117,17 @@ def replaced_in(later: str, earlier: str) -> tuple[str, ...]:
         said
         for said, each in old
         if any(_replaces(one, following, each, first=first) for one, following, first in pairs)
+    )
+
+
+def permits(later: str, earlier: str) -> bool:
+    """Whether a text allows what an earlier one forbids, and names most of it."""
+    barred = [_words(one).stems for _, one in _stated(earlier) if _FORBIDS.search(one)]
+    return any(
+        len(_shared(_words(one).stems, stems)) >= max(2, 2 / 3 * len(stems))
+        for _, one in _stated(later)
+        if _PERMITS.search(one) and not (_DENIES.search(one) or _UNSURE.search(one))
+        for stems in barred
     )
 
 
@@ -407,6 +419,12 @@ def _unopened(sentence: str) -> str:
     """A sentence behind what opens a correction."""
     opening = _OPENS.match(sentence)
     return sentence[opening.end() :] if opening else sentence
+
+
+def asserted(sentence: str) -> str:
+    """The same to be compared with what says no more and no less: "It is 60." and "Correction: it
+    is 60, not 30."."""
+    return _asserted(plain(sentence)).rstrip(" .!")
 
 
 def _asserted(sentence: str) -> str:

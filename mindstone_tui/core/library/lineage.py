@@ -15,7 +15,7 @@ import msgspec
 from mindstone_tui.core import errors, paths
 from mindstone_tui.core.entries import Line
 from mindstone_tui.core.entries.conversation import ForkPoint, SessionOpened
-from mindstone_tui.core.entries.derived import Replacement
+from mindstone_tui.core.entries.derived import Replacement, StatementSuperseded
 from mindstone_tui.core.entries.marks import Standing
 from mindstone_tui.core.entries.standings import CHANGES, Standings
 from mindstone_tui.core.entries.window import Forked
@@ -181,8 +181,14 @@ def ask_ancestors(
 
 def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
     """The same as it stood when the session was left: later verdicts and restores are not ours."""
-    changes = [line for line in history.newest(CHANGES, history.head.seq + 1) if line.seq <= at]
-    standings = Standings(reversed(changes))
+
+    def ours(line: Line) -> bool:
+        """A verdict goes with the correction that it follows from, whenever it was written."""
+        verdict = line.entry if isinstance(line.entry, StatementSuperseded) else None
+        return (verdict.by if verdict else line.seq) <= at
+
+    changes = filter(ours, history.newest(CHANGES, history.head.seq + 1))
+    standings = Standings(reversed([*changes]))
     hits = []
     for hit in found.hits:
         if standings.took_back(hit.passage.turn):
@@ -192,6 +198,6 @@ def _as_it_was(found: SearchResult, history: History, at: int) -> SearchResult:
         judged = hit.superseded_by if (hit.superseded_by or at + 1) <= at else None
         by = max(filter(None, (judged, stands.superseded_by)), default=None)
         known = shared(Replacement, stands) | picked(hit, "supersedes superseded_here imported")
-        known |= {"superseded_by": by, "corrected": {} if by else stands.corrected}
+        known |= {"superseded_by": by, "corrected": {}}
         hits.append(msgspec.structs.replace(hit, **known, inherited=True))
     return msgspec.structs.replace(found, hits=tuple(hits))

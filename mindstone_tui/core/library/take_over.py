@@ -24,6 +24,7 @@ from mindstone_tui.core.context.messages import said
 from mindstone_tui.core.context.prune import marker_text
 from mindstone_tui.core.entries import IMPORTED, Line, Span, window
 from mindstone_tui.core.entries.conversation import AssistantMessage, ToolReturned, UserMessage
+from mindstone_tui.core.entries.standings import Rewinds
 from mindstone_tui.core.interchange import describe, write_entries
 from mindstone_tui.core.interchange.discover import keeps_its_own
 from mindstone_tui.core.interchange.import_session import (
@@ -218,10 +219,17 @@ class Past(msgspec.Struct, eq=False):
         return fold.state
 
     def everything(self, history: History) -> window.WindowState:
-        """The same with all that was imported."""
+        """The same with all that was imported, and with turns that were taken up again there."""
         fold = self._fold(history)
         window_view.follow(fold, history)
-        return fold.without_lines(rewinds_of(history).there)
+        there = rewinds_of(history).there
+        imports = history.newest(("imported",), history.head.seq + 1)
+        then = self._change.seq if self._change else 0
+        again = Rewinds(one for one in imports if one.seq < then).there - there
+        turns = {history.line(seq).turn for seq in again}
+        spans = single(line.seq for turn in turns for line in history.turn(turn))
+        state = fold.without_lines(there)
+        return msgspec.structs.replace(state, spans=merged((*state.spans, *spans)))
 
     def _fold(self, history: History) -> Fold:
         read = window_view.reader(history)

@@ -48,8 +48,8 @@ class CatchUp:
         takes_back = line.kind in (*standings.TAKES_BACK, "imported")
         if takes_back or standings.superseded_in(line):
             self._rewinds.append(line)
-        self._done += self._doings.take(line)
-        found = self._chunker.passages(line)
+        self._done += self._doings.take(line) if line.intact else []
+        found = self._chunker.passages(line) if line.intact else []
         self._waiting += found
         self.seen += len(found)
         self._last = line

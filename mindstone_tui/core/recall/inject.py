@@ -133,6 +133,8 @@ def choose(
     spoken = [each for each, reason in zip(answers, reasons, strict=True) if not reason]
     if not spoken:
         rules = [hit for each in answers for hit in speak.rules_that_apply(message, each.hits)]
+        # Without what replaces it, it would only say what holds no more.
+        rules = [one for one in mark_corrected(rules, passages_of(said)) if not one.superseded_by]
         applying = tuple(fill(rules, room, count, session)[:most])
         silent = "" if applying else reasons[0]
         return Choice(injected=applying, silent=silent, vectors=answers[0].vectors)

@@ -18,8 +18,8 @@ from mindstone_tui.core.entries.derived import Replacement, in_force
 from mindstone_tui.core.entries.provenance import ImportSource
 from mindstone_tui.core.language import intent, lists
 from mindstone_tui.core.language.replacement import (
+    asserted,
     meant_by,
-    plain,
     replaced_in,
     replaces,
     says_more,
@@ -458,12 +458,19 @@ def _echoes(new: Passage, gone: Collection[int], hits: Sequence[Hit]) -> set[int
     """Lines in which the model says again, word for word, what a statement replaced, before people
     said anything more of it."""
     ours = [hit.passage for hit in hits if hit.passage.session == new.session]
-    old = {plain(one) for it in ours if it.seq in gone for one in replaced_in(new.text, it.text)}
+    gone_of = (replaced_in(new.text, it.text) for it in ours if it.seq in gone)
+    old = {asserted(one) for each in gone_of for one in each}
     later = [one for one in ours if one.seq > new.seq]
-    said = (it.seq for it in later if it.role != _MODEL and not intent.only_asks(it.text))
+    about = {root(term) for one in old for term in query_terms(one)}
+    said = (
+        it.seq
+        for it in later
+        if it.role != _MODEL and not intent.only_asks(it.text)
+        if not about.isdisjoint(map(root, query_terms(it.text)))
+    )
     until = min(said, default=math.inf)
     again = (it for it in later if it.role == _MODEL and it.seq < until)
-    return {it.seq for it in again if not old.isdisjoint(map(plain, parts_of(it.text)))}
+    return {it.seq for it in again if not old.isdisjoint(map(asserted, parts_of(it.text)))}
 
 
 def _place(hits: Sequence[Hit], session: str, seqs: Collection[int]) -> int:

@@ -135,6 +135,12 @@ class RuleBook:
             if words or not may_be_corrected(one)
         ]
 
+    def corrected(self, folder: str, session: str) -> list[int]:
+        """The rules set there that bind no more, or not in all their words, by what was said."""
+        stands = {(one.number, one.words) for one in self.standing(folder, session)}
+        bound = [one for one in self.all() if one.holds_in(folder, session)]
+        return [one.number for one in bound if (one.number, one.words) not in stands]
+
     def left_in(
         self, session: str, until: float = math.inf, when: str = "~", since: int = 0
     ) -> dict[str, str]:

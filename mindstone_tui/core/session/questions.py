@@ -50,7 +50,10 @@ def decisions_of(transcript: Transcript, turn: int) -> list[str]:
     asked: dict[str, str] = {}
     names: dict[str, str] = {}
     for line in lines:
-        words = str(narrate.describe_line(line)).lstrip("· ")
+        said = narrate.describe_line(line)
+        if isinstance(line.entry, FilesRestored):  # what could be done then is no order now
+            said = msgspec.structs.replace(said, detail="")
+        words = str(said).lstrip("· ")
         words += f" (in turn {line.turn})" if line.turn > turn else ""
         match line.entry:
             case conversation.ToolCalled(call=call, name=name, shown=shown):

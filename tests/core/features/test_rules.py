@@ -185,6 +185,7 @@ async def test_an_instruction_that_is_corrected_in_conversation_binds_no_more(
         prompt = str(stage.requests()[-1][0]["content"])
         listed = (await stage.run("/rules"))[1]
         assert "What you said there since corrects it." in (await stage.run("/rules why 1"))[1]
+        assert "Rule 1 does not bind as it was set: what you said since corrects it." in listed
         await stage.run("/fork child")
         await stage.run("/rewind turn 1")
         again = (await stage.run("/rules"))[1]
@@ -195,6 +196,28 @@ async def test_an_instruction_that_is_corrected_in_conversation_binds_no_more(
     assert old in again, "what corrected it was taken back"
     async with on_stage(home, key=SessionKey.parse("child"), model=model) as child:
         assert old not in (await child.run("/rules"))[1]
+
+
+@pytest.mark.parametrize(
+    ("rule", "said", "told"),
+    [
+        ("Never force push", "You may force push from now on.", True),
+        ("Never force push", "You may not force push.", False),
+        ("Never force push", "May we force push?", False),
+        ("Never delete files", "Actually you can delete files now.", True),
+        ("Never delete files", "You can read files.", False),
+        ("Always answer in German. --everywhere", "Answer in French, not German.", True),
+    ],
+)
+async def test_who_says_otherwise_than_a_rule_that_still_binds_is_told_so_once(
+    home: Path, tmp_path: Path, rule: str, said: str, told: bool
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Good."}, loop=True)) as stage:
+        await stage.run(f"/rules add {rule}")
+        await stage.say(said)
+        await stage.say("Go on.")
+        heard = [one for one in stage.heard if "Rule 1 still binds" in getattr(one, "message", "")]
+    assert len(heard) == told
 
 
 async def test_what_a_trusted_project_says_can_be_set_as_its_rules(

@@ -858,6 +858,17 @@ async def test_what_left_the_window_is_still_told_as_taken_back(home: Path, tmp_
         assert ", note" in found
 
 
+async def test_why_offers_nothing_that_was_done_since(home: Path, tmp_path: Path) -> None:
+    async with on_stage(home, cwd=workspace(tmp_path), model=model(tmp_path), asks=True) as stage:
+        await play(stage)
+        for step in ("/undo", "/redo"):
+            assert (await stage.run(step))[0].ok
+        told = (await stage.run("/why turn 3"))[1]
+    assert told.count("Changes of turn 3") == 2
+    assert "/redo does it again" not in told
+    assert "/undo takes it back" not in told
+
+
 async def test_what_is_taken_back_where_a_fork_comes_from_is_taken_back_in_the_fork(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

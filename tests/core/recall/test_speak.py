@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -382,6 +383,16 @@ def test_a_rule_applies_to_what_shares_half_of_the_shorter_and_two_words(
     assert rules_that_apply(message, [rule, remark]) == ([rule] if applies else [])
     no_rule = Hit(passage=said("x"), score=1.0, parts={"rule": 0.1}, text="Push the fix to main.")
     assert rules_that_apply(message, [no_rule]) == []
+
+
+def test_a_rule_that_holds_no_more_is_not_brought_back_alone() -> None:
+    text = "Remember that our coffee machine is a Moccamaster."
+    rule = Hit(passage=said(text), score=1.0, parts={"rule": 0.14}, text=text)
+    for hit, brought in ((rule, [rule]), (msgspec.structs.replace(rule, superseded_by=7), [])):
+        none = Judgement(strength=0.0, reason=NOTHING_CLOSE)
+        found = SearchResult(query="coffee machine", hits=(hit,), judged=none, vectors=False)
+        chosen = choose("coffee machine", [found], 2_000, len, most=5).injected
+        assert [one.hit for one in chosen] == brought
 
 
 def test_a_question_that_was_asked_before_answers_none() -> None:

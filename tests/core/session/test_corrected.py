@@ -144,6 +144,24 @@ async def test_what_a_finished_task_told_is_marked_when_it_is_corrected(
         assert gone == [("Decisions: We decided: the deploy host is harbour-1.",)]
 
 
+@pytest.mark.parametrize("between", ["Who is it?", "Write a tale of the sea."])
+@pytest.mark.parametrize("first", ["is 7714.", "is 7714, not 7701."])
+async def test_what_the_model_says_again_later_of_what_was_replaced_is_replaced_too(
+    home: Path, tmp_path: Path, first: str, between: str
+) -> None:
+    old = "The harbour code is 7714."
+    replies = ({"text": text} for text in ("Noted.", "Noted.", "A tale.", f"Well. {old}", "Yes."))
+    async with on_stage(home, model=script(tmp_path, *replies)) as stage:
+        first = f"The harbour code {first}"
+        for words in (first, "Correction: the harbour code is 7741, not 7714.", between):
+            await stage.say(words)
+        await stage.say("What do you sing?")
+        await stage.say("Thanks.")
+        texts = {line.seq: getattr(line.entry, "text", "") for line in stage.lines()}
+        told = [texts[one.statement] for one in stage.entries(StatementSuperseded)]
+    assert told == [first, f"Well. {old}"]
+
+
 @pytest.mark.thorough
 async def test_who_chooses_another_thing_ends_what_was_chosen_before(
     home: Path, tmp_path: Path

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mindstone_tui.core.entries import Line
@@ -20,13 +22,18 @@ from mindstone_tui.core.entries.conversation import (
     TurnEnded,
     UserMessage,
 )
-from mindstone_tui.core.entries.derived import RecallInjected
+from mindstone_tui.core.entries.derived import RecallInjected, StatementSuperseded
 from mindstone_tui.core.entries.standings import Standings
 from mindstone_tui.core.entries.window import ContextWindowPruned, Forked
 from mindstone_tui.core.events.report_text import context_list
+from mindstone_tui.core.library.lineage import Ancestor, ask_ancestors
 from mindstone_tui.core.library.read_only import Look, look_at
 from mindstone_tui.core.paths import Places, SessionKey
+from mindstone_tui.core.recall.candidates import Filter
+from mindstone_tui.core.recall.catch_up import catch_up, reading
+from mindstone_tui.core.recall.index import Asked, InMemoryIndex, Inquiry
 from mindstone_tui.core.transcript import History, list_sessions
+from tests.builders import places_in, say, transcript_in
 from tests.core.interchange.helpers import FIXTURES, take_over, write_lines
 from tests.core.session.stage import Stage, calls, on_stage, script
 
@@ -380,6 +387,46 @@ async def test_a_verdict_that_was_given_later_stands_with_its_correction_in_a_fo
         assert Standings(fork.lines()).of(said_in(fork, "port 8765."))[0].what == "superseded"
 
 
+async def test_what_is_judged_later_of_lines_before_a_fork_holds_for_what_it_inherited(
+    home: Path,
+) -> None:
+    async with on_stage(home, model="local/guide", context_window=8_000) as stage:
+        said = ("Build me a tide table.", "The Heron server is in Oslo.", "Heron went to Bergen.")
+        for words in (*said, "What about the tides?"):
+            await stage.say(words)
+        await stage.run("/prune turn 2")
+        await stage.run("/prune turn 3")
+        await stage.run("/fork child")
+        await stage.say("The Heron server is in Malmo now.")
+        old, new, later = (said_in(stage, word).seq for word in ("Oslo", "Bergen", "Malmo"))
+        for by in (new, later):
+            verdict = StatementSuperseded(statement=old, by=by)
+            stage.session.services.context.window.record(verdict)
+    async with on_stage(home, key=CHILD, model="local/guide") as fork:
+        found = await fork.session.services.recall.search(
+            "Where is the Heron server?", 20, "session"
+        )
+        (hit,) = [one for one in found.hits if "Oslo" in one.text]
+        assert (hit.inherited, hit.superseded_by) == (True, new)
+
+
+def test_of_what_nobody_judged_the_past_of_a_fork_tells_what_it_knew_then(home: Path) -> None:
+    transcript = transcript_in(home)
+    say(transcript, "The deploy host is harbour-1.", "Noted.")
+    new = say(transcript, "No, the deploy host is harbour-2, not harbour-1.", "Noted.")
+    with History(places_in(home)) as history:
+        lines = [line for line in history.read() if isinstance(line, Line)]
+    by = next(line.seq for line in lines if line.turn == new and line.kind == "user_message")
+    transcript.close()
+    inquiry = Inquiry(Asked(None, "Which deploy host do we use?"), 10, Filter())
+    for at, marks in ((lines[-1].seq, [by]), (by - 1, [None])):
+        past = Ancestor(places=places_in(home), until=math.inf, at=at, copied=frozenset())
+        nothing = msgspec.structs.replace(inquiry.of(InMemoryIndex()), hits=())
+        told = ask_ancestors([past], inquiry, nothing)
+        hits = told.hits if told else ()
+        assert [one.superseded_by for one in hits if one.text.startswith("The deploy")] == marks
+
+
 async def test_a_fork_has_the_note_again_whose_correction_was_rewound(
     home: Path, tmp_path: Path
 ) -> None:
@@ -491,7 +538,9 @@ async def test_what_the_parent_restores_later_is_no_past_of_the_fork(
         assert "9090" not in told
 
 
-async def test_what_was_altered_is_not_handed_on_by_a_fork(home: Path, tmp_path: Path) -> None:
+async def test_what_was_altered_is_told_as_such_and_neither_recalled_nor_handed_on_by_a_fork(
+    home: Path, tmp_path: Path
+) -> None:
     model = script(tmp_path, {"text": "Noted."}, loop=True)
     async with on_stage(home, model=model) as stage:
         await stage.say("The gate opens with code 7714.")
@@ -499,6 +548,13 @@ async def test_what_was_altered_is_not_handed_on_by_a_fork(home: Path, tmp_path:
     whole = written.read_bytes()
     written.write_bytes(whole.replace(b"code 7714", b"code 7741"))
     async with on_stage(home, model=model) as stage:
+        heard = said_in(stage, "7741")
+        assert Standings(stage.lines()).told(heard) == ["not as it was written"]
+        assert (await stage.run("/why turn 1"))[1].endswith("Standing: not as it was written.")
+        index = InMemoryIndex()
+        catch_up(index, reading(History(stage.places)))
+        found = index.search("which code opens the gate?", 5)
+        assert not [hit.text for hit in found.hits if "7741" in hit.text]
         ended, told = await stage.run("/fork child")
         assert not ended.ok
         assert "is not as it was written" in told

@@ -153,6 +153,22 @@ async def test_export_marks_rewound_turns_and_search_and_reviews_pass_them_over(
         assert "ninety" not in capsys.readouterr().out
 
 
+async def test_an_export_says_what_the_model_was_told_before_the_persons_words(
+    home: Path, tmp_path: Path
+) -> None:
+    replies = (calls(("write", {"path": "a.txt", "content": "x"})), {"text": "Done."})
+    model = script(tmp_path, *replies, {"text": "Yes."})
+    async with on_stage(home, model=model, approve="full-auto") as stage:
+        await stage.say("Write it.")
+        await stage.run("/rewind turn 0")
+        await stage.say("Is it there?")
+    with History(stage.places) as history:
+        for form in ("md", "html"):
+            told = "".join(export(history, form))
+            assert told.count("the model was told: ") == 1
+            assert "You do not see turn 1 any more" in told
+
+
 async def test_the_screen_marks_rewound_turns_of_a_session_that_is_opened_again(
     home: Path, tmp_path: Path
 ) -> None:

@@ -93,6 +93,35 @@ async def test_what_another_program_took_back_is_found_and_is_nowhere_in_what_on
         assert "gammaqueue" in str(stage.requests()[-1])
 
 
+async def test_a_branch_that_is_taken_up_again_there_is_in_the_window_again(
+    home: Path, tmp_path: Path
+) -> None:
+    key, path = SessionKey.parse("claude-code-s1"), tmp_path / "s1.jsonl"
+    again = _record("u4", "a3", "user", "Back to the betaqueue, please.")
+    for told in (_theirs(went_back=False), back := _theirs(went_back=True), [*back, again]):
+        assert run_verb(["import", str(write_lines(path, told))]) == 0
+    model = script(tmp_path, {"text": "Fine."}, loop=True)
+    async with on_stage(home, key=key, model=model) as stage:
+        await stage.say("What does the queue do?")
+        sent = str(stage.requests()[-1])
+    assert "betafile.py is edited" in sent
+    assert sent.index("Leave wharf.py alone") < sent.index("Back to the betaqueue")
+    assert "gammaqueue" not in sent
+
+
+def test_search_says_of_the_line_and_not_of_its_session_that_it_was_taken_back_there(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "s1.jsonl"
+    for told in (_theirs(went_back=False), _theirs(went_back=True)):
+        assert run_verb(["import", str(write_lines(path, told))]) == 0
+    capsys.readouterr()
+    assert run_verb(["search", "Which queue was decided: betaqueue or gammaqueue?"]) == 0
+    marked = [one for one in capsys.readouterr().out.splitlines() if "taken back there" in one]
+    assert marked
+    assert all("  imported, taken back there" in one and "#" in one for one in marked)
+
+
 async def test_what_was_taken_back_there_corrects_nothing_and_answers_nothing(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

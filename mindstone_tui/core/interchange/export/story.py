@@ -141,8 +141,10 @@ def turns_in(source: "StorySource") -> Iterator[Turn]:
 def _scenes(line: Line, calls: dict[str, ToolCall], note: str) -> list[Scene]:
     said = partial(Spoken, seq=line.seq, ts=line.ts, note=note)
     match line.entry:
-        case conversation.UserMessage(text=text, name=name):
-            return [said(role="user", who=name or "user", text=as_written(text))]
+        case conversation.UserMessage(text=text, name=name, note=before):
+            told = f"the model was told: {before}" if before else ""
+            note = "; ".join(filter(None, (note, told)))
+            return [said(role="user", who=name or "user", text=as_written(text), note=note)]
         case conversation.AssistantMessage() as answer:
             calls |= {call.id: call for call in answer.calls}
             thought = "\n\n".join(each.text for each in answer.thinking if each.text)
