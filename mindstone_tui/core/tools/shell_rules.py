@@ -30,6 +30,8 @@ _HARMLESS_REDIRECT: Final = patterns.pattern_of(r"(?:2>&1|[12]?> ?/dev/null|< ?/
 _JOINS: Final = frozenset({"&&", "||", ";", "|"})
 _LONGEST: Final = 10_000
 _MOST_PARTS: Final = 50
+_MOST_BARS: Final = 500
+"""In one line, quoted ones among them; a broken one with many more takes seconds to read."""
 
 
 class NotPlain(Exception):
@@ -47,6 +49,8 @@ def simple_commands(text: str) -> tuple[tuple[str, ...], ...]:
     """The simple commands a command line consists of, each as its words; raises `NotPlain`."""
     if len(text) > _LONGEST or not _UNDERSTOOD.match(text):
         raise NotPlain("it is very long, has several lines, or characters outside plain ASCII")
+    if text.count("|") > _MOST_BARS:
+        raise NotPlain("it has too many parts to judge one by one")
     if found := _LOUD.search(text):
         raise NotPlain(f"{found.group()} can stand for something that is not shown")
     tree = bash_parser().parse(text.encode())

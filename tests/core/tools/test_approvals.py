@@ -299,7 +299,7 @@ def test_a_star_reaches_nothing_through_links_and_no_variables(context: ToolCont
         "ask": "cat out; head -n1 ./out; grep x safe out; cat inside/up/x; wc --files0-from=out; "
         "cd inside && cat up/x; cd inside/up && ls; cat safe && cat out; ps eww; ps -p 1 e; "
         "ps -E; ps -o environ; ps -auxe; ps -e -x; printenv HOME; grep -R x .; find -L .; rg -L x; "
-        "diff -r a b",
+        "diff -r a b; cd -P && cat .netrc; cd -- && cat .netrc; cd -L -e && cat .netrc",
     }
     for verdict, commands in expected.items():
         for command in commands.split("; "):
