@@ -100,6 +100,10 @@ def test_a_rule_for_git_allows_no_program_that_a_repository_sets(
         assert judged("ls -l").verdict == "allow"
     own.write_text(f"{plain}[core]\nfsmonitor = true\n")
     assert judged("cd sub && git status -s").verdict == "allow"
+    hook = tmp_path / ".git" / "hooks" / "post-index-change"
+    hook.write_text("#!/bin/sh\n")
+    assert "hooks/post-index-change" in judged("git diff --stat").reason
+    hook.unlink()
     with (tmp_path / "sub" / ".git" / "config").open("a") as config:
         config.write("[core]\nfsmonitor = ./x\n")
     assert judged("git status -s").verdict == "allow"
