@@ -142,6 +142,20 @@ async def test_a_hook_denies_a_call_with_its_reason(tmp_path: Path) -> None:
     assert not (work / "a.txt").exists()
 
 
+async def test_a_hook_sees_what_will_run_by_whatever_names_the_model_says_it(
+    tmp_path: Path,
+) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    hooks(home, PreToolUse='if grep -q \'"content":"secret\'; then exit 2; fi')
+    says = script(
+        tmp_path, calls(("write", {"filename": "a.txt", "text": "secret"})), {"text": "well"}
+    )
+    async with on_stage(home, cwd=work, model=says, approve="auto-edit") as stage:
+        await stage.say("write it")
+        (refused,) = stage.entries(ToolRefused)
+    assert refused.by == "hook"
+
+
 async def test_a_hook_stops_a_message_and_sends_a_turn_on_once(tmp_path: Path) -> None:
     work, home = workspace(tmp_path), tmp_path / "home"
     hooks(home, Stop="echo 'run the tests first' >&2; exit 2")
