@@ -225,12 +225,14 @@ def covers(
     verbatim = (_VERBATIM, preview.command)
     if exact := tuple(rule for rule in candidates if rule.words == verbatim):
         return exact[:1]
+    # What is not understood is never allowed; it is asked about where a rule might mean it.
+    stricter = tuple(rule for rule in about if rule.verdict != "allow")[:1]
     try:
         commands = simple_commands(preview.command)
     except NotPlain:
-        # What is not understood is never allowed; it is asked about where a rule might mean it.
-        stricter = tuple(rule for rule in about if rule.verdict != "allow")
-        return stricter[:1] if verdict == "ask" else ()
+        return stricter if verdict == "ask" else ()
+    if verdict == "ask" and stricter and any(map(_hides, commands)):
+        return stricter
     judged = {part.words: part for part in preview.parts}
     found = [
         next((rule for rule in candidates if _covers(rule, each, judged.get(each))), None)
@@ -241,8 +243,16 @@ def covers(
     return tuple(rule for rule in found if rule)
 
 
+def _hides(command: tuple[str, ...]) -> bool:
+    """Whether another command may stand in its words, or it goes by another name."""
+    row = row_of(command[0])
+    return row.wraps or row.code == "shell" or "/" in command[0]
+
+
 def _is_about(rule: Rule, tool: str, preview: Preview) -> bool:
-    return rule.tool == tool or (rule.tool == EDITS and bool(preview.place))
+    # A command that is forbidden is so whichever tool would run it.
+    as_command = rule.tool == "shell" and rule.verdict != "allow" and bool(preview.command)
+    return rule.tool == tool or (rule.tool == EDITS and bool(preview.place)) or as_command
 
 
 def _touched(preview: Preview) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from mindstone_tui.core.entries.conversation import ToolRefused
 from mindstone_tui.core.entries.derived import HookRun
 from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.events.question import scopes_of
+from mindstone_tui.core.tools.hooks import Hook
 from tests.core.session.stage import calls, on_stage, script
 
 SAYS = {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "Xyzzy."}}
@@ -154,6 +155,12 @@ async def test_a_hook_sees_what_will_run_by_whatever_names_the_model_says_it(
         await stage.say("write it")
         (refused,) = stage.entries(ToolRefused)
     assert refused.by == "hook"
+
+
+def test_a_hook_for_commands_is_one_for_those_in_the_background_as_well() -> None:
+    for matcher in ("Bash", "shell|write"):
+        hook = Hook(event="PreToolUse", command="x", source="user", matcher=matcher)
+        assert hook.fits("background")
 
 
 async def test_a_hook_stops_a_message_and_sends_a_turn_on_once(tmp_path: Path) -> None:

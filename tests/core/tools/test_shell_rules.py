@@ -171,12 +171,24 @@ def test_what_is_refused_or_asked_about_is_so_in_any_part() -> None:
     assert covering("ls && rm x", "ask shell rm *", verdict="ask") == ["shell rm *"]
 
 
+def test_what_is_refused_or_asked_about_is_so_in_the_background_as_well() -> None:
+    def found(verdict: Verdict) -> list[str]:
+        rule = Rule.parse(verdict, "shell rm *")
+        preview = Preview(title="run", command="rm x")
+        return [each.text for each in covers((rule,), verdict, "background", preview)]
+
+    assert [found("refuse"), found("ask"), found("allow")] == [["shell rm *"], ["shell rm *"], []]
+
+
 def test_what_is_not_understood_is_asked_about_where_a_rule_might_mean_it() -> None:
     assert covering("ls > x", "allow shell ls *") == []
     assert covering("ls > x", "allow shell ls *", verdict="ask") == []
     stricter = ("allow shell ls *", "refuse shell rm *", "ask shell cat *")
     assert covering("ls > x", *stricter, verdict="ask") == ["shell rm *"]
     assert covering("ls > x", *stricter, verdict="refuse") == []
+    for hidden in ("env rm x", "timeout 5 rm x", "/bin/rm x", "bash -c 'rm x'", "ls | xargs rm"):
+        assert covering(hidden, *stricter, verdict="ask") == ["shell rm *"]
+        assert covering(hidden, "allow shell ls *", verdict="ask") == []
 
 
 @pytest.mark.parametrize(
