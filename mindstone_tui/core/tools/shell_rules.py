@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from mindstone_tui.core import errors, patterns
-from mindstone_tui.core.tools.base import Preview
+from mindstone_tui.core.tools.base import OTHER_NAMES, Preview
 from mindstone_tui.core.tools.programs import has_risky_option, row_of
 from mindstone_tui.core.tools.verdicts import CommandPart, Effect, bash_parser
 
@@ -161,6 +161,14 @@ _NEVER_OFFERED: Final[frozenset[Effect]] = frozenset({"pipe to shell", "privileg
 _NEVER_BY_PREFIX: Final = _NEVER_OFFERED | {"outside the workspace"}
 
 
+_DOES_THE_SAME: Final = {"background": "shell", "edit": "write", "write": "edit"}
+"""What is forbidden to one tool is so to another that would do it as well."""
+_TOOL: Final = patterns.pattern_of(r"[A-Za-z0-9_-]+\Z")
+_COLON: Final = patterns.pattern_of(r"shell:\S")
+_WITHOUT_WORDS: Final = frozenset({"read", "list", "glob", "grep", "recall", "read_entry"})
+"""Of these a rule speaks as a whole: what it hid from one, others would still tell."""
+
+
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the approvals' settings."""
 
@@ -187,11 +195,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     def parse(cls, verdict: Verdict, text: str, *, network: bool = False) -> Rule:
         """Read a rule; raises `ConfigError` when it could never match or would match too much."""
         try:
-            tool, *words = shlex.split(text)
+            tool, *words = shlex.split(text.replace(":", " ", 1) if _COLON.match(text) else text)
         except ValueError:
             raise errors.ConfigError(
                 f"The rule {text!r} cannot be read.", "Write `shell git status`."
             ) from None
+        _check_tool(text, tool, words)
         open_ended = bool(words) and words[-1] == "*"
         if words and words[-1].endswith("/*"):
             open_ended, words[-1] = True, words[-1][:-2]
@@ -201,6 +210,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             words = [part for word in words for part in word.split("/") if part not in ("", ".")]
         elif verdict == "allow":
             _check_shell(text, words, open_ended)
+        else:  # what is forbidden is so whatever follows
+            open_ended = open_ended or words[:1] not in ([], [_VERBATIM])
         return cls(
             verdict=verdict, tool=tool, words=tuple(words), open_ended=open_ended, network=network
         )
@@ -250,9 +261,8 @@ def _hides(command: tuple[str, ...]) -> bool:
 
 
 def _is_about(rule: Rule, tool: str, preview: Preview) -> bool:
-    # A command that is forbidden is so whichever tool would run it.
-    as_command = rule.tool == "shell" and rule.verdict != "allow" and bool(preview.command)
-    return rule.tool == tool or (rule.tool == EDITS and bool(preview.place)) or as_command
+    alike = rule.verdict != "allow" and rule.tool == _DOES_THE_SAME.get(tool)
+    return alike or rule.tool == tool or (rule.tool == EDITS and bool(preview.place))
 
 
 def _touched(preview: Preview) -> tuple[str, ...]:
@@ -318,6 +328,20 @@ def _may_run_more(command: tuple[str, ...]) -> bool:
     """Whether more words could do another kind of work than the table knows for sure."""
     risky = "/" in command[0] or has_risky_option(command)
     return risky or row_of(command[0]).opaque or _prefix(command) is None
+
+
+def _check_tool(text: str, tool: str, words: list[str]) -> None:
+    ours = next((name for name, theirs in OTHER_NAMES["tools"].items() if tool in theirs), "")
+    if not _TOOL.match(tool) or (ours and tool != "shell"):
+        raise errors.ConfigError(
+            f"The rule {text!r} names no tool, so it would never hold.",
+            f"Write `{ours or 'shell'}`{'' if ours else ' and the command, such as `shell rm *`'}.",
+        )
+    if tool in _WITHOUT_WORDS and words not in ([], ["*"]):
+        raise errors.ConfigError(
+            f"The rule {text!r} would never hold: what {tool} looks at cannot be picked.",
+            f"Write `{tool}` for all of it, and keep what is secret out of the folder.",
+        )
 
 
 def _check_shell(text: str, words: list[str], open_ended: bool) -> None:
