@@ -157,10 +157,14 @@ async def test_a_hook_sees_what_will_run_by_whatever_names_the_model_says_it(
     assert refused.by == "hook"
 
 
-def test_a_hook_for_commands_is_one_for_those_in_the_background_as_well() -> None:
-    for matcher in ("Bash", "shell|write"):
+def test_a_hook_fits_a_tool_by_whatever_name_others_know_it() -> None:
+    for matcher, tool in (
+        *(("Bash", "background"), ("shell|write", "background"), ("Read", "read")),
+        *(("mcp__github__.*", "github__push"), ("github__push", "github__push"), ("*", "list")),
+    ):
         hook = Hook(event="PreToolUse", command="x", source="user", matcher=matcher)
-        assert hook.fits("background")
+        assert hook.fits(tool)
+        assert matcher == "*" or not hook.fits("edit")
 
 
 async def test_a_hook_stops_a_message_and_sends_a_turn_on_once(tmp_path: Path) -> None:
