@@ -167,6 +167,28 @@ def test_a_hook_fits_a_tool_by_whatever_name_others_know_it() -> None:
         assert matcher == "*" or not hook.fits("edit")
 
 
+async def test_nothing_that_looks_secret_hides_the_rest_of_a_call_from_a_hook(
+    tmp_path: Path,
+) -> None:
+    work, home, log = workspace(tmp_path), tmp_path / "home", tmp_path / "log"
+    hooks(home, PreToolUse=f"cat >> {log}; echo >> {log}; exit 2")
+    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEAyW7xL" * 2
+    says = script(
+        tmp_path,
+        calls(("write", {"content": key, "path": "-----END RSA PRIVATE KEY-----"})),
+        calls(("write", {"content": "PASSWORD=Tr0ub4dor22 rm x", "path": "a.txt"})),
+        {"text": "well"},
+    )
+    async with on_stage(home, cwd=work, model=says, approve="auto-edit") as stage:
+        await stage.say("write it")
+    given = [json.loads(line)["tool_input"] for line in log.read_text().splitlines()]
+    assert given[0]["path"] == "-----END RSA PRIVATE KEY-----"
+    assert given[0]["content"].startswith("[redacted:private-key:")
+    assert given[1]["content"].endswith(" rm x")
+    assert "Tr0ub4dor22" not in log.read_text()
+    assert "MIIEpAIBAAKCAQEAyW7xL" not in log.read_text()
+
+
 async def test_a_hook_stops_a_message_and_sends_a_turn_on_once(tmp_path: Path) -> None:
     work, home = workspace(tmp_path), tmp_path / "home"
     hooks(home, Stop="echo 'run the tests first' >&2; exit 2")
