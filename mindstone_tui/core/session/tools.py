@@ -113,6 +113,10 @@ def in_order(tools: Iterable[Tool]) -> dict[str, Tool]:
     return {tool.name: tool for tool in ranked}
 
 
+_ALONG: Final = {"shell": ("background",)}
+"""What goes with a tool that is switched off, as it would do the same."""
+
+
 class ToolRegistry:
     """Where tools hang; some are switched off, and only some may be offered at all."""
 
@@ -123,7 +127,7 @@ class ToolRegistry:
         self.offered: dict[str, Tool] = {}
         """What the model may call now; a turn looks here."""
         self._servers = servers
-        self._off = set(disabled)
+        self._off = {each for name in disabled for each in (name, *_ALONG.get(name, ()))}
         """What nobody offers again but the person who asks for it by name."""
         self._only = only
 
@@ -149,8 +153,9 @@ class ToolRegistry:
             self._off.discard(name)
             self.offered[name] = self.all[name]
         else:
-            self._off.add(name)
-            self.offered.pop(name, None)
+            for each in (name, *_ALONG.get(name, ())):
+                self._off.add(each)
+                self.offered.pop(each, None)
         return True
 
     async def start_servers(self) -> list[str]:
