@@ -321,6 +321,13 @@ def _discards(action: str, words: list[str]) -> bool:
     return action == "restore" or "." in words or "--" in words or ("-f" in words and not creates)
 
 
+def without_options(command: tuple[str, ...]) -> tuple[str, ...]:
+    """A command without the options that stand before its action."""
+    name, *words = command
+    action, rest = _action(words, row_of(name).valued or _ELSEWHERE)
+    return (name, action, *rest)
+
+
 def _action(words: list[str], valued: Collection[str]) -> tuple[str, list[str]]:
     """The subcommand and what follows, past the options that come before it."""
     rest = list(words)

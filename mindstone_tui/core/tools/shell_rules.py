@@ -15,7 +15,7 @@ import msgspec
 
 from mindstone_tui.core import errors, patterns
 from mindstone_tui.core.tools.base import OTHER_NAMES, Preview
-from mindstone_tui.core.tools.programs import has_risky_option, row_of
+from mindstone_tui.core.tools.programs import has_risky_option, row_of, without_options
 from mindstone_tui.core.tools.verdicts import CommandPart, Effect, bash_parser
 
 if TYPE_CHECKING:
@@ -314,10 +314,11 @@ def _prefix(command: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _covers(rule: Rule, command: tuple[str, ...], part: CommandPart | None) -> bool:
+    if rule.verdict != "allow":  # `git -C . push` pushes, too
+        return rule.matches(command) or rule.matches(without_options(command))
     # Where nothing follows its words, it covers nothing that it does not say.
-    widened = rule.verdict == "allow" and rule.open_ended and rule.words != command
-    beyond = widened and (_may_run_more(command) or _beyond(part))
-    return rule.matches(command) and not beyond
+    widened = rule.open_ended and rule.words != command
+    return rule.matches(command) and not (widened and (_may_run_more(command) or _beyond(part)))
 
 
 def _beyond(part: CommandPart | None) -> bool:

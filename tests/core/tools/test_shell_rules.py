@@ -190,6 +190,10 @@ def test_what_is_refused_or_asked_about_is_so_in_any_part() -> None:
     assert covering("ls && rm x", never, verdict="refuse") == ["shell rm *"]
     assert covering("ls", never, verdict="refuse") == []
     assert covering("ls && rm x", "ask shell rm *", verdict="ask") == ["shell rm *"]
+    push = "refuse shell git push"
+    for command in ("git push", "git push -f", "git -C . push", "git --no-pager -c a=b push x"):
+        assert covering(command, push, verdict="refuse") == ["shell git push *"]
+    assert covering("git stash push", push, verdict="refuse") == []
 
 
 def test_what_is_refused_or_asked_about_is_so_in_the_background_as_well() -> None:
