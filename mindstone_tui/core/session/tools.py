@@ -113,8 +113,8 @@ def in_order(tools: Iterable[Tool]) -> dict[str, Tool]:
     return {tool.name: tool for tool in ranked}
 
 
-_ALONG: Final = {"shell": ("background",)}
-"""What goes with a tool that is switched off, as it would do the same."""
+_WITH: Final = {"background": "shell"}
+"""What goes when another tool is switched off, as it would do the same, and comes back with it."""
 
 
 class ToolRegistry:
@@ -127,7 +127,7 @@ class ToolRegistry:
         self.offered: dict[str, Tool] = {}
         """What the model may call now; a turn looks here."""
         self._servers = servers
-        self._off = {each for name in disabled for each in (name, *_ALONG.get(name, ()))}
+        self._off = set(disabled)
         """What nobody offers again but the person who asks for it by name."""
         self._only = only
 
@@ -153,8 +153,12 @@ class ToolRegistry:
             self._off.discard(name)
             self.offered[name] = self.all[name]
         else:
-            for each in (name, *_ALONG.get(name, ())):
-                self._off.add(each)
+            self._off.add(name)
+            self.offered.pop(name, None)
+        for each in self.all.keys() & {one for one, other in _WITH.items() if other == name}:
+            if self._may_offer(each):
+                self.offered[each] = self.all[each]
+            else:
                 self.offered.pop(each, None)
         return True
 
@@ -175,7 +179,8 @@ class ToolRegistry:
         await self._servers.close()
 
     def _may_offer(self, name: str) -> bool:
-        return name not in self._off and (not self._only or name in self._only)
+        off = name in self._off or _WITH.get(name) in self._off
+        return not off and (not self._only or name in self._only)
 
 
 class Project:
