@@ -1,6 +1,7 @@
 """Hooks in a session: run at their moment, written down, and heard where they may be."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -203,7 +204,8 @@ class Hooks(msgspec.Struct, eq=False):
                 held = msgspec.structs.replace(
                     context, sandbox=sandbox if confined else None, network=self.network
                 )
-                finished, verdict = await run_hook(hook, self._told(hook, told), held, seconds)
+                given = await asyncio.to_thread(self._told, hook, told)
+                finished, verdict = await run_hook(hook, given, held, seconds)
                 elapsed, code = finished.elapsed, finished.code
                 if confined and verdict.status in ("failed", "blocked"):
                     refused = why_refused(verdict.why)
@@ -234,11 +236,25 @@ class Hooks(msgspec.Struct, eq=False):
             "permission_mode": self.permissions.mode,
             **told,
         }
-        clean = self.redactor.redact(msgspec.json.encode(given).decode()).text
-        try:
-            return dict(msgspec.json.decode(clean, type=dict[str, object]))
-        except msgspec.DecodeError:  # a secret that spans the quotes of two texts
-            return {key: value for key, value in given.items() if key not in told}
+        if not self.redactor.redact(msgspec.json.encode(given).decode()).found:
+            return given
+        return {key: self._without_secrets(key, each) for key, each in given.items()}
+
+    def _without_secrets(self, key: str, value: object) -> object:
+        """The same with each text by itself: a guard must see all that is not secret."""
+        match value:
+            case str():
+                text = self.redactor.redact(msgspec.json.encode({key: value}).decode()).text
+                with contextlib.suppress(
+                    msgspec.DecodeError, KeyError
+                ):  # by the name before it, too
+                    return msgspec.json.decode(text, type=dict[str, str])[key]
+                return self.redactor.redact(value).text
+            case dict():
+                return {str(name): self._without_secrets(name, it) for name, it in value.items()}
+            case list():
+                return [self._without_secrets(key, each) for each in value]
+        return value
 
     def _block(self, hook: Hook, verdict: HookVerdict) -> str:
         """What the model reads of it: a person's own hook by name, a project's as data."""

@@ -215,7 +215,8 @@ class _Use(msgspec.Struct):
             by = decision.by if decision.by == "your rule" else "policy"
             self.tell(self._refused(by, decision.reason, approval.shown))
             return
-        fired = await context.hooks.before_tool(tool.name, call.arguments, call.id, turn)
+        meant = approval.arguments.decode()  # whatever the model called them
+        fired = await context.hooks.before_tool(tool.name, meant, call.id, turn)
         self.tell(*fired.notices)
         context.hear(fired)
         if fired.blocked is not None:
@@ -292,7 +293,8 @@ class _Use(msgspec.Struct):
         self.watch.note(call, inside(result.text))
         changed = await context.files.after(watched)
         self.tell(self.returned(result), *from_entry.announcements(*changed))
-        fired = await context.hooks.after_tool(tool.name, call.arguments, call.id, turn, result)
+        meant = approval.arguments.decode()
+        fired = await context.hooks.after_tool(tool.name, meant, call.id, turn, result)
         context.hear(fired)
         self.tell(*fired.notices)
         if interruption is not None:

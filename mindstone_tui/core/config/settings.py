@@ -338,9 +338,9 @@ class ApprovalSettings(SettingsSection):
     mode: ApprovalMode = "ask"
     """read-only, ask, auto-edit, or full-auto (only inside a sandbox)."""
     allow: tuple[str, ...] = ()
-    """Tools, or shell command prefixes as `shell:git status`, that never ask."""
+    """Tools, or commands as `shell git status *`, that never ask."""
     deny: tuple[str, ...] = ()
-    """The same, never allowed."""
+    """The same, never allowed; of a command whatever follows, in `background` as well."""
     fetch: tuple[str, ...] = ()
     """Hosts, such as `docs.python.org` or `*.python.org`, that `fetch` may read from unasked."""
     network: bool = False

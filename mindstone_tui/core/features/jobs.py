@@ -135,7 +135,7 @@ def _on_its_own(job: Job, context: ToolContext) -> subprocess.Popen[bytes]:
     # Not asyncio's way: that kills a child which is forgotten while it still runs.
     with os.fdopen(_held(job.log, os.O_APPEND), "ab") as file:
         return subprocess.Popen(
-            ("bash", "--noprofile", "--norc", "-c", job.command),
+            shell.in_bash(job.command, context).command,
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

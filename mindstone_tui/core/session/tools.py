@@ -113,6 +113,10 @@ def in_order(tools: Iterable[Tool]) -> dict[str, Tool]:
     return {tool.name: tool for tool in ranked}
 
 
+_WITH: Final = {"background": "shell"}
+"""What goes when another tool is switched off, as it would do the same, and comes back with it."""
+
+
 class ToolRegistry:
     """Where tools hang; some are switched off, and only some may be offered at all."""
 
@@ -151,6 +155,11 @@ class ToolRegistry:
         else:
             self._off.add(name)
             self.offered.pop(name, None)
+        for each in self.all.keys() & {one for one, other in _WITH.items() if other == name}:
+            if self._may_offer(each):
+                self.offered[each] = self.all[each]
+            else:
+                self.offered.pop(each, None)
         return True
 
     async def start_servers(self) -> list[str]:
@@ -170,7 +179,8 @@ class ToolRegistry:
         await self._servers.close()
 
     def _may_offer(self, name: str) -> bool:
-        return name not in self._off and (not self._only or name in self._only)
+        off = name in self._off or _WITH.get(name) in self._off
+        return not off and (not self._only or name in self._only)
 
 
 class Project:

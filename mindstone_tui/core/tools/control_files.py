@@ -59,6 +59,8 @@ _RUN_BY_GIT: Final = (
 )
 _SWITCHES: Final = ("", "true", "false", "yes", "no", "on", "off", "0", "1")
 """Values that name no program: git's own watcher is switched by them."""
+_RUN_BY_LOOKING: Final = "hooks/post-index-change"
+"""What git runs when it only looks: it notes in its index what it saw."""
 _GIT_SECONDS: Final = 5.0
 _MOST_FOLDERS: Final = 64
 _UNREADABLE: Final = "settings that cannot be read"
@@ -260,7 +262,7 @@ class ControlFiles:
             if kind == "own":
                 home = (info.st_ino, "")
                 single.append("package.json")
-            obeyed = _OBEYED_BY_GIT if _is_repository(entries) else ()
+            obeyed = _OBEYED_BY_GIT if _is_repository(each.name for each in entries) else ()
             above = tuple(map(plain_name, folder.parts[-2:]))
             for entry in entries:
                 name, way = plain_name(entry.name), (home[0], f"{home[1]}/{entry.name}")
@@ -307,9 +309,18 @@ def _way_of(link: Path) -> Iterator[Path]:
     yield Path(os.path.realpath(link))
 
 
-def _is_repository(entries: list[os.DirEntry[str]]) -> bool:
+def in_repository(root: Path, parts: tuple[str, ...]) -> bool:
+    """Whether git takes a folder above a path for a repository, or would once it is written."""
+    above = [_listed(root.joinpath(*parts[:at])) for at in range(len(parts))]
+    return any(
+        _is_repository([name, *(entry.name for entry in entries)])
+        for name, entries in zip(parts, above, strict=True)
+    )
+
+
+def _is_repository(inside: Iterable[str]) -> bool:
     """Whether git takes a folder with this in it for a repository, whatever it is called."""
-    names = {plain_name(entry.name) for entry in entries}
+    names = set(map(plain_name, inside))
     return names >= {"objects", "refs"} or names >= {"head", "commondir"}
 
 
@@ -368,7 +379,8 @@ def _bytes_of(path: Path) -> bytes | None:
 
 def _is_settings(path: Path) -> bool:
     """Whether git takes a file for the settings of a repository."""
-    return plain_name(path.name) in _GIT_SETTINGS and _is_repository(_listed(path.parent))
+    beside = (each.name for each in _listed(path.parent))
+    return plain_name(path.name) in _GIT_SETTINGS and _is_repository(beside)
 
 
 def git_settings(text: str) -> Iterator[tuple[str, str, str]]:
@@ -484,6 +496,7 @@ def programs_set(words: Collection[tuple[str, ...]], folder: Path) -> str:
         try:
             told = git_says(git, top, "config", "-z", "--show-scope", "--get-regexp", _RUN_BY_GIT)
             files = git_says(git, top, "ls-files", "-z", "--stage")
+            hook = git_says(git, top, "rev-parse", "--git-path", _RUN_BY_LOOKING)[0].rstrip("\n")
         except (OSError, subprocess.SubprocessError, ValueError):
             return _UNREADABLE
         for scope, setting in zip(told[::2], told[1::2], strict=False):
@@ -491,6 +504,8 @@ def programs_set(words: Collection[tuple[str, ...]], folder: Path) -> str:
             quiet = value.casefold() in _SWITCHES or is_plain_setting(name, value)
             if scope in ("local", "worktree") and not quiet:
                 found[name] = None
+        if hook and os.path.lexists(top / hook):
+            found[_RUN_BY_LOOKING] = None
         inner = (top / each.partition("\t")[2] for each in files if each[:6] == "160000")
         todo += [each for each in inner if os.path.lexists(each / ".git") and each not in todo]
     return one_line(", ".join(found))

@@ -37,6 +37,11 @@ _MOST_REDIRECTS: Final = 5
 _MOST_ROBOTS: Final = 512 * 1024
 _KIND: Final = pattern_of(r"[\w.+-]{1,60}/[\w.+-]{1,60}")
 _TEXTUAL: Final = pattern_of(r"text/|application/(?:[\w.+-]*\+)?(?:json|xml|javascript|yaml|toml)")
+_CHARSET: Final = pattern_of(
+    r"(?i)utf-?(?:8|16|32)\w*|(?:us-)?ascii|latin-?\d|iso-?(?:8859|2022)-\w+|(?:windows-|cp)\d+|koi8-\w"
+    r"|gb\w+|big5\S*|(?:shift|s)[_-]?jis|euc-\w+|mac\w+|tis-620"
+)
+"""What pages are written in: Python knows other ways, and for some of them takes hours."""
 _GLOBAL: Final = ipaddress.ip_network("2000::/3")
 _TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
 """An IPv4 address as networks without IPv4 write it (RFC 6052)."""
@@ -183,8 +188,9 @@ class Fetcher:
                 f"{way[0]} is {kind}, {len(page.body):,} bytes, and no text.",
                 "Fetch a page or a text file.",
             )
+        charset = page.charset if _CHARSET.fullmatch(page.charset) else "utf-8"
         try:
-            raw = page.body.decode(page.charset or "utf-8", "replace")
+            raw = page.body.decode(charset, "replace")
         except LookupError:
             raw = page.body.decode("utf-8", "replace")
         html = "html" in page.media_type or raw.lstrip()[:15].lower().startswith("<!doctype html")

@@ -48,11 +48,12 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is meant for a tool, by our name or the one that other agents use."""
         if self.matcher in ("", "*"):
             return True
+        names = (tool, *_OTHER_NAMES.get(tool, [f"mcp__{tool}"] if "__" in tool else ()))
         try:
             pattern = re.compile(self.matcher)
         except re.error:
-            return self.matcher in (tool, *_OTHER_NAMES.get(tool, ()))
-        return any(pattern.fullmatch(name) for name in (tool, *_OTHER_NAMES.get(tool, ())))
+            return self.matcher in names
+        return any(map(pattern.fullmatch, names))
 
 
 class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,6 +35,9 @@ class RiskyOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     long: tuple[str, ...] = ()
     """Names after two dashes; any beginning of one counts."""
+    plain: tuple[str, ...] = ()
+    """Whole names after two dashes that are known to do no harm; where there are any, every other
+    counts: plug-ins bring options of their own."""
     letters: str = ""
     """Letters after one dash, alone, in a bundle or with a value attached."""
     single: tuple[str, ...] = ()
@@ -120,6 +123,8 @@ def _is_risky(table: RiskyOptions, word: str, *, first: bool) -> bool:
     if (name := word.lstrip("-").partition("=")[0]) in table.single:
         return True
     if word.startswith("--"):
+        if table.plain:
+            return bool(name) and name not in table.plain
         return bool(name) and any(risky.startswith(name) for risky in table.long)
     return any(sign in table.letters for sign in word[1:])
 
@@ -136,6 +141,12 @@ LOADED_VARIABLES: Final = pattern_of(
     r"|EDITOR|VISUAL|BROWSER|RUSTC_WRAPPER|RUSTFLAGS|CC|CXX|LDFLAGS|MAKEFLAGS|JAVA_TOOL_OPTIONS"
     r"|npm_config_\w+|LESSOPEN|MANPAGER|SHELLOPTS|BASHOPTS|CDPATH)="
 )
+PLAIN_VARIABLES: Final = pattern_of(
+    r"(LANG|LANGUAGE|LC_\w+|TZ|TERM|COLUMNS|LINES|(NO|FORCE|CLI)_?COLOR|CI|DEBUG|RUST_LOG"
+    r"|RUST_BACKTRACE|NODE_ENV|PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|PYTHONHASHSEED"
+    r"|GIT_OPTIONAL_LOCKS|GIT_TERMINAL_PROMPT)="
+)
+"""What changes how a program speaks, and not what it does."""
 
 _INLINE: Final = {"-c", "-e", "--eval", "-E", "-p", "--print", "-r", "--command", "-lc", "-ec"}
 _ELSEWHERE: Final = ("--prefix", "--cwd", "-C", "--project", "--directory")
@@ -308,6 +319,13 @@ def _discards(action: str, words: list[str]) -> bool:
         return any(word in ("-f", "--force", "--discard-changes", "-C") for word in words)
     creates = any(re.match(r"-\w*b|--orphan", word) for word in words)
     return action == "restore" or "." in words or "--" in words or ("-f" in words and not creates)
+
+
+def without_options(command: tuple[str, ...]) -> tuple[str, ...]:
+    """A command without the options that stand before its action."""
+    name, *words = command
+    action, rest = _action(words, row_of(name).valued or _ELSEWHERE)
+    return (name, action, *rest)
 
 
 def _action(words: list[str], valued: Collection[str]) -> tuple[str, list[str]]:

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from mindstone_tui.core import signals, values
+from mindstone_tui.core import paths, signals, values
 from mindstone_tui.core.config.settings import ToolSettings
 from mindstone_tui.core.entries.conversation import ToolStatus
 from mindstone_tui.core.errors import ToolError
@@ -302,10 +302,10 @@ class ShellArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def in_bash(command: str, context: base.ToolContext) -> Confined:
     """A command as bash is started with it, confined where the context says so."""
-    line = ("bash", "--noprofile", "--norc", "-c", command)
+    workspace, line = context.workspace, ("bash", "--noprofile", "--norc", "-c", command)
     if context.sandbox is None:
-        return unconfined(line)
-    workspace = context.workspace
+        bash = paths.program("bash", context.environ.get("PATH"), *workspace.roots)
+        return unconfined((bash or "/bin/bash", *line[1:]))
     return context.sandbox.confine(line, workspace, cwd=workspace.cwd, network=context.network)
 
 

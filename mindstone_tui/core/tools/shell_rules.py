@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from mindstone_tui.core import errors, patterns
-from mindstone_tui.core.tools.base import Preview
-from mindstone_tui.core.tools.programs import has_risky_option, row_of
+from mindstone_tui.core.tools.base import OTHER_NAMES, Preview
+from mindstone_tui.core.tools.programs import has_risky_option, row_of, without_options
 from mindstone_tui.core.tools.verdicts import CommandPart, Effect, bash_parser
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ _HARMLESS_REDIRECT: Final = patterns.pattern_of(r"(?:2>&1|[12]?> ?/dev/null|< ?/
 _JOINS: Final = frozenset({"&&", "||", ";", "|"})
 _LONGEST: Final = 10_000
 _MOST_PARTS: Final = 50
+_MOST_BARS: Final = 500
+"""In one line, quoted ones among them; a broken one with many more takes seconds to read."""
 
 
 class NotPlain(Exception):
@@ -47,6 +49,8 @@ def simple_commands(text: str) -> tuple[tuple[str, ...], ...]:
     """The simple commands a command line consists of, each as its words; raises `NotPlain`."""
     if len(text) > _LONGEST or not _UNDERSTOOD.match(text):
         raise NotPlain("it is very long, has several lines, or characters outside plain ASCII")
+    if text.count("|") > _MOST_BARS:
+        raise NotPlain("it has too many parts to judge one by one")
     if found := _LOUD.search(text):
         raise NotPlain(f"{found.group()} can stand for something that is not shown")
     tree = bash_parser().parse(text.encode())
@@ -157,6 +161,14 @@ _NEVER_OFFERED: Final[frozenset[Effect]] = frozenset({"pipe to shell", "privileg
 _NEVER_BY_PREFIX: Final = _NEVER_OFFERED | {"outside the workspace"}
 
 
+_DOES_THE_SAME: Final = {"background": "shell", "edit": "write", "write": "edit"}
+"""What is forbidden to one tool is so to another that would do it as well."""
+_TOOL: Final = patterns.pattern_of(r"[A-Za-z0-9_-]+\Z")
+_COLON: Final = patterns.pattern_of(r"shell:\S")
+_WITHOUT_WORDS: Final = frozenset({"read", "list", "glob", "grep", "recall", "read_entry"})
+"""Of these a rule speaks as a whole: what it hid from one, others would still tell."""
+
+
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the approvals' settings."""
 
@@ -183,11 +195,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     def parse(cls, verdict: Verdict, text: str, *, network: bool = False) -> Rule:
         """Read a rule; raises `ConfigError` when it could never match or would match too much."""
         try:
-            tool, *words = shlex.split(text)
+            tool, *words = shlex.split(text.replace(":", " ", 1) if _COLON.match(text) else text)
         except ValueError:
             raise errors.ConfigError(
                 f"The rule {text!r} cannot be read.", "Write `shell git status`."
             ) from None
+        _check_tool(text, tool, words)
         open_ended = bool(words) and words[-1] == "*"
         if words and words[-1].endswith("/*"):
             open_ended, words[-1] = True, words[-1][:-2]
@@ -197,6 +210,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             words = [part for word in words for part in word.split("/") if part not in ("", ".")]
         elif verdict == "allow":
             _check_shell(text, words, open_ended)
+        else:  # what is forbidden is so whatever follows
+            open_ended = open_ended or words[:1] not in ([], [_VERBATIM])
         return cls(
             verdict=verdict, tool=tool, words=tuple(words), open_ended=open_ended, network=network
         )
@@ -221,12 +236,14 @@ def covers(
     verbatim = (_VERBATIM, preview.command)
     if exact := tuple(rule for rule in candidates if rule.words == verbatim):
         return exact[:1]
+    # What is not understood is never allowed; it is asked about where a rule might mean it.
+    stricter = tuple(rule for rule in about if rule.verdict != "allow")[:1]
     try:
         commands = simple_commands(preview.command)
     except NotPlain:
-        # What is not understood is never allowed; it is asked about where a rule might mean it.
-        stricter = tuple(rule for rule in about if rule.verdict != "allow")
-        return stricter[:1] if verdict == "ask" else ()
+        return stricter if verdict == "ask" else ()
+    if verdict == "ask" and stricter and any(map(_hides, commands)):
+        return stricter
     judged = {part.words: part for part in preview.parts}
     found = [
         next((rule for rule in candidates if _covers(rule, each, judged.get(each))), None)
@@ -237,8 +254,15 @@ def covers(
     return tuple(rule for rule in found if rule)
 
 
+def _hides(command: tuple[str, ...]) -> bool:
+    """Whether another command may stand in its words, or it goes by another name."""
+    row = row_of(command[0])
+    return row.wraps or row.code == "shell" or "/" in command[0]
+
+
 def _is_about(rule: Rule, tool: str, preview: Preview) -> bool:
-    return rule.tool == tool or (rule.tool == EDITS and bool(preview.place))
+    alike = rule.verdict != "allow" and rule.tool == _DOES_THE_SAME.get(tool)
+    return alike or rule.tool == tool or (rule.tool == EDITS and bool(preview.place))
 
 
 def _touched(preview: Preview) -> tuple[str, ...]:
@@ -290,10 +314,11 @@ def _prefix(command: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def _covers(rule: Rule, command: tuple[str, ...], part: CommandPart | None) -> bool:
+    if rule.verdict != "allow":  # `git -C . push` pushes, too
+        return rule.matches(command) or rule.matches(without_options(command))
     # Where nothing follows its words, it covers nothing that it does not say.
-    widened = rule.verdict == "allow" and rule.open_ended and rule.words != command
-    beyond = widened and (_may_run_more(command) or _beyond(part))
-    return rule.matches(command) and not beyond
+    widened = rule.open_ended and rule.words != command
+    return rule.matches(command) and not (widened and (_may_run_more(command) or _beyond(part)))
 
 
 def _beyond(part: CommandPart | None) -> bool:
@@ -304,6 +329,20 @@ def _may_run_more(command: tuple[str, ...]) -> bool:
     """Whether more words could do another kind of work than the table knows for sure."""
     risky = "/" in command[0] or has_risky_option(command)
     return risky or row_of(command[0]).opaque or _prefix(command) is None
+
+
+def _check_tool(text: str, tool: str, words: list[str]) -> None:
+    ours = next((name for name, theirs in OTHER_NAMES["tools"].items() if tool in theirs), "")
+    if not _TOOL.match(tool) or (ours and tool != "shell"):
+        raise errors.ConfigError(
+            f"The rule {text!r} names no tool, so it would never hold.",
+            f"Write `{ours or 'shell'}`{'' if ours else ' and the command, such as `shell rm *`'}.",
+        )
+    if tool in _WITHOUT_WORDS and words not in ([], ["*"]):
+        raise errors.ConfigError(
+            f"The rule {text!r} would never hold: what {tool} looks at cannot be picked.",
+            f"Write `{tool}` for all of it, and keep what is secret out of the folder.",
+        )
 
 
 def _check_shell(text: str, words: list[str], open_ended: bool) -> None:

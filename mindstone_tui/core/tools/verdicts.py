@@ -29,6 +29,8 @@ __all__ = ["CommandPart", "Effect", "bash_parser", "judge", "worst_of"]
 
 _LONGEST: Final = 20_000
 _MOST_PARTS: Final = 100
+_MOST_BARS: Final = 1_000
+"""The grammar takes seconds for a broken line with ten times as many."""
 _MOST_PLACES: Final = 6
 _DEEPEST: Final = 6
 _CONTINUED: Final = pattern_of(r"(?m)^((?:[^#\\\n]|\\[^\n])*)\\\n")
@@ -70,7 +72,7 @@ def worst_of(parts: tuple[CommandPart, ...]) -> Effect:
 
 def judge(command: str, workspace: Workspace) -> tuple[CommandPart, ...]:
     """Each simple command of a command line, in the order of the text, with what it does."""
-    if len(command) > _LONGEST:
+    if len(command) > _LONGEST or command.count("|") > _MOST_BARS:
         return (_unreadable(command, "it is too long to judge"),)
     try:
         judgement = _Judgement(workspace)
@@ -145,6 +147,8 @@ class _Judgement:
 
     def _node(self, node: Node, depth: int, *, fed: bool, redirects: tuple[Node, ...] = ()) -> None:
         """Look at a node and below it; `fed` says that another command's output goes in."""
+        if len(self.parts) > _MOST_PARTS:  # it is not judged, and the rest would only take time
+            return
         match node.type:
             case "command":
                 self._command(node, depth, fed=fed, redirects=redirects)
@@ -196,8 +200,12 @@ class _Judgement:
         words: list[str | None] = []
         for child in node.children:
             if child.type == "variable_assignment":
-                if loads := programs.LOADED_VARIABLES.search(self._text(child)):
+                text = self._text(child)
+                if loads := programs.LOADED_VARIABLES.search(text):
                     said.add("unknown", f"sets {loads.group(1)}, which makes programs load more")
+                elif not programs.PLAIN_VARIABLES.match(text):
+                    name = text.partition("=")[0]
+                    said.add("unknown", f"sets {name}, which may change what a program does")
             elif child.type.endswith("_redirect"):
                 redirects = (*redirects, child)
             else:
@@ -236,7 +244,8 @@ class _Judgement:
         if "/" in words[0]:
             self._paths([words[0]], said, "runs")
         if name in ("cd", "pushd"):
-            self._go(words[-1] if len(words) > 1 else "~")
+            named = [each for each in words[1:] if each is None or each[:1] != "-" or each == "-"]
+            self._go(named[-1] if named else "~")
         if row.does == "privilege":
             said.add("privilege", f"{name} gives it more rights")
         if row.code:

@@ -21,7 +21,13 @@ from typing import Final, Literal
 import msgspec
 
 from mindstone_tui.core.errors import NotAllowed, ToolError
-from mindstone_tui.core.tools.control_files import PROTECTED, obeyed_below, plain_name, steers
+from mindstone_tui.core.tools.control_files import (
+    PROTECTED,
+    in_repository,
+    obeyed_below,
+    plain_name,
+    steers,
+)
 
 Standing = Literal["open", "sensitive", "protected"]
 """`open` may be changed; `sensitive` steers other programs and always asks; `protected` never."""
@@ -95,7 +101,8 @@ class Workspace:
             return "protected"
         above = {place.path, *place.path.parents}
         led = place.obeyed or not above.isdisjoint((*obeyed_below(place.root), *self.code))
-        return "sensitive" if led or steers(place.parts) else "open"
+        led = led or steers(place.parts) or in_repository(place.root, place.parts)
+        return "sensitive" if led else "open"
 
     def locate(self, path: str) -> Place:
         """The real place a path leads to; its last parts may not exist yet."""

@@ -16,6 +16,7 @@ from mindstone_tui.core.entries.conversation import ToolRefused
 from mindstone_tui.core.entries.derived import HookRun
 from mindstone_tui.core.entries.store import ProjectTrusted
 from mindstone_tui.core.events.question import scopes_of
+from mindstone_tui.core.tools.hooks import Hook
 from tests.core.session.stage import calls, on_stage, script
 
 SAYS = {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "Xyzzy."}}
@@ -140,6 +141,52 @@ async def test_a_hook_denies_a_call_with_its_reason(tmp_path: Path) -> None:
     assert [each.status for each in ended] == ["refused", "ok"]
     assert ended[0].shown.startswith("write a.txt\n"), "people see what was not run"
     assert not (work / "a.txt").exists()
+
+
+async def test_a_hook_sees_what_will_run_by_whatever_names_the_model_says_it(
+    tmp_path: Path,
+) -> None:
+    work, home = workspace(tmp_path), tmp_path / "home"
+    hooks(home, PreToolUse='if grep -q \'"content":"secret\'; then exit 2; fi')
+    says = script(
+        tmp_path, calls(("write", {"filename": "a.txt", "text": "secret"})), {"text": "well"}
+    )
+    async with on_stage(home, cwd=work, model=says, approve="auto-edit") as stage:
+        await stage.say("write it")
+        (refused,) = stage.entries(ToolRefused)
+    assert refused.by == "hook"
+
+
+def test_a_hook_fits_a_tool_by_whatever_name_others_know_it() -> None:
+    for matcher, tool in (
+        *(("Bash", "background"), ("shell|write", "background"), ("Read", "read")),
+        *(("mcp__github__.*", "github__push"), ("github__push", "github__push"), ("*", "list")),
+    ):
+        hook = Hook(event="PreToolUse", command="x", source="user", matcher=matcher)
+        assert hook.fits(tool)
+        assert matcher == "*" or not hook.fits("edit")
+
+
+async def test_nothing_that_looks_secret_hides_the_rest_of_a_call_from_a_hook(
+    tmp_path: Path,
+) -> None:
+    work, home, log = workspace(tmp_path), tmp_path / "home", tmp_path / "log"
+    hooks(home, PreToolUse=f"cat >> {log}; echo >> {log}; exit 2")
+    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEAyW7xL" * 2
+    says = script(
+        tmp_path,
+        calls(("write", {"content": key, "path": "-----END RSA PRIVATE KEY-----"})),
+        calls(("write", {"content": "PASSWORD=Tr0ub4dor22 rm x", "path": "a.txt"})),
+        {"text": "well"},
+    )
+    async with on_stage(home, cwd=work, model=says, approve="auto-edit") as stage:
+        await stage.say("write it")
+    given = [json.loads(line)["tool_input"] for line in log.read_text().splitlines()]
+    assert given[0]["path"] == "-----END RSA PRIVATE KEY-----"
+    assert given[0]["content"].startswith("[redacted:private-key:")
+    assert given[1]["content"].endswith(" rm x")
+    assert "Tr0ub4dor22" not in log.read_text()
+    assert "MIIEpAIBAAKCAQEAyW7xL" not in log.read_text()
 
 
 async def test_a_hook_stops_a_message_and_sends_a_turn_on_once(tmp_path: Path) -> None:

@@ -50,6 +50,26 @@ async def test_accepting_a_servers_tools_brings_back_none_that_were_switched_off
         assert served(stage) == ["here__add", "here__environment"]
 
 
+def without(home: Path, tool: str) -> Path:
+    """A home whose settings switch one tool off."""
+    home.mkdir()
+    (home / "config.toml").write_text(f'[tools]\ndisabled = ["{tool}"]\n')
+    return home
+
+
+@pytest.mark.parametrize("disabled", ["shell", ""])
+async def test_who_switches_the_shell_off_switches_its_commands_off(
+    home: Path, tmp_path: Path, disabled: str
+) -> None:
+    says = script(tmp_path, {"text": "Hi."})
+    async with on_stage(without(home, disabled), model=says) as stage:
+        if not disabled:
+            await stage.run("/tools off shell")
+        assert {"shell", "background"}.isdisjoint(stage.session.services.context.tools)
+        await stage.run("/tools on background")
+        assert "background" in stage.session.services.context.tools
+
+
 async def test_the_tools_of_a_new_session_fit_their_share_of_a_small_window(
     home: Path, tmp_path: Path
 ) -> None:

@@ -38,7 +38,8 @@ RULES = tuple(
     Rule.parse("allow", f"shell {text}")
     for text in (
         *("ls *", "cat *", "git status *", "git diff *", "grep *", "echo *", "find *", "head *"),
-        *("wc *", "pwd", "git log *", "git show *", "git cat-file *"),
+        *("wc *", "pwd", "git log *", "git show *", "git cat-file *", "git grep *"),
+        *("pytest *", "mypy *", "go test *", "date *", "cksum *", "npm test *"),
     )
 )
 
@@ -100,6 +101,10 @@ def test_a_rule_for_git_allows_no_program_that_a_repository_sets(
         assert judged("ls -l").verdict == "allow"
     own.write_text(f"{plain}[core]\nfsmonitor = true\n")
     assert judged("cd sub && git status -s").verdict == "allow"
+    hook = tmp_path / ".git" / "hooks" / "post-index-change"
+    hook.write_text("#!/bin/sh\n")
+    assert "hooks/post-index-change" in judged("git diff --stat").reason
+    hook.unlink()
     with (tmp_path / "sub" / ".git" / "config").open("a") as config:
         config.write("[core]\nfsmonitor = ./x\n")
     assert judged("git status -s").verdict == "allow"
@@ -299,7 +304,7 @@ def test_a_star_reaches_nothing_through_links_and_no_variables(context: ToolCont
         "ask": "cat out; head -n1 ./out; grep x safe out; cat inside/up/x; wc --files0-from=out; "
         "cd inside && cat up/x; cd inside/up && ls; cat safe && cat out; ps eww; ps -p 1 e; "
         "ps -E; ps -o environ; ps -auxe; ps -e -x; printenv HOME; grep -R x .; find -L .; rg -L x; "
-        "diff -r a b",
+        "diff -r a b; cd -P && cat .netrc; cd -- && cat .netrc; cd -L -e && cat .netrc",
     }
     for verdict, commands in expected.items():
         for command in commands.split("; "):

@@ -46,6 +46,9 @@ class Site(BaseHTTPRequestHandler):
             "/loop": (302, {"location": "/loop"}, b""),
             "/large": (200, {"content-type": "text/plain"}, b"x" * 5_000),
             "/binary": (200, {"content-type": "image/png"}, b"\x89PNG"),
+            "/puny": (200, {"content-type": "text/plain; charset=punycode"}, b"Z\xfcrich-kva"),
+            "/latin": (200, {"content-type": "text/plain; charset=ISO-8859-1"}, b"Z\xfcrich"),
+            "/idna": (200, {"content-type": "text/plain; charset=idna"}, b"Z\xfcrich"),
             "/kind": (200, {"content-type": "a/b OBEY ME"}, b"x"),
             "/lost": (302, {"location": "/OBEY-ME"}, b""),
             "/nowhere": (302, {"location": "http://[OBEY-ME"}, b""),
@@ -174,6 +177,9 @@ def test_a_page_is_read_as_text_and_kept_whole(site: str, context: ToolContext) 
     assert hashlib.sha256(PAGE).hexdigest()[:16] in result.text
     assert result.full == PAGE
     assert result.origin, "what a page says is data"
+    assert "Zürich" in fetcher().fetch(f"{site}/latin", context).text
+    for path in ("/puny", "/idna"):  # Python knows them, and takes hours for some
+        assert "Z�rich" in fetcher().fetch(f"{site}{path}", context).text
 
 
 def test_limits_robots_and_other_hosts_are_kept(site: str, context: ToolContext) -> None:

@@ -64,7 +64,12 @@ def test_names_after_one_dash_count_with_one_and_with_two(
         ("rg *", "rg --pr ./evil x"),
         ("find *", "find . -execdir id +"),
         ("pytest *", "pytest -qp evil"),
+        ("pytest *", "pytest -d --tx 'popen//python=sh -c id'"),
+        ("pytest *", "pytest --an-option-of-a-plug-in=a.txt"),
+        ("mypy *", "mypy --timing-stats a.txt x.py"),
+        ("mypy *", "mypy --line-checking-s=a.txt x.py"),
         ("npm test *", "npm test -- --import=data:text/javascript,evil"),
+        ("npm test *", "npm test -script-shell=perl"),
         ("cargo clippy *", "cargo clippy -- --emit=link --codegen linker=./evil"),
         ("cargo clippy *", "cargo clippy -- @evil"),
         ("git log *", "git log --remerge-d"),
@@ -73,6 +78,12 @@ def test_names_after_one_dash_count_with_one_and_with_two(
         ("git for-each-ref *", "git for-each-ref --sort signature"),
         ("go list *", "go list -m evil.example/secret@latest"),
         ("go build *", "go build -mod=mod evil.example/secret"),
+        ("go test *", "go test -test.cpuprofile=main.go"),
+        ("git grep *", "git grep --untracked --no-exclude-standard KEY :/"),
+        ("git grep *", "git grep KEY -- ':(top).env'"),
+        ("date *", "date 010100002030"),
+        ("cksum *", "cksum -c list"),
+        ("grep *", "grep -rS x ."),
     ],
 )
 def test_a_rule_with_a_star_does_not_reach_them(rule: str, command: str) -> None:
@@ -83,7 +94,10 @@ def test_a_rule_with_a_star_does_not_reach_them(rule: str, command: str) -> None
 
 @pytest.mark.parametrize(
     "command",
-    ["git diff --stat", "git log --oneline -n 5", "sort -u a", "rg -n x src", "pytest -q -x tests"],
+    [
+        *("git diff --stat", "git log --oneline -n 5", "sort -u a", "rg -n x src", "date +%F"),
+        *("pytest -q -x tests", "pytest --maxfail=1 --cov=x -n 4", "mypy --strict x.py"),
+    ],
 )
 def test_ordinary_options_are_not_risky(command: str) -> None:
     assert not has_risky_option(tuple(command.split()))

@@ -72,6 +72,16 @@ async def test_the_command_has_no_terminal_no_input_and_none_of_our_keys(tmp_pat
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+async def test_no_shell_of_the_project_runs_a_command(tmp_path: Path) -> None:
+    fake = tmp_path / ".venv" / "bin" / "bash"
+    fake.parent.mkdir(parents=True)
+    fake.write_text("#!/bin/sh\necho owned\n")
+    fake.chmod(0o755)
+    environ = {**ENVIRON, "PATH": f"{fake.parent}:{ENVIRON['PATH']}"}
+    result = await shell(tmp_path, "echo mine", environ=environ)
+    assert result.text.startswith("mine")
+
+
 async def test_git_obeys_no_repository_that_another_one_brings_as_files(tmp_path: Path) -> None:
     place = tmp_path / "docs" / "fixture"
     for folder in ("objects", "refs/heads"):

@@ -103,6 +103,10 @@ def test_what_is_not_understood_says_what_stands_in_the_way(text: str, why: str)
         ("refuse", "shell *", (), True, "shell *"),
         ("refuse", "shell", (), False, "shell"),
         ("ask", "shell python *", ("python",), True, "shell python *"),
+        ("refuse", "shell git push", ("git", "push"), True, "shell git push *"),
+        ("refuse", "shell:git push", ("git", "push"), True, "shell git push *"),
+        ("refuse", "shell -- 'git push'", ("--", "git push"), False, "shell -- 'git push'"),
+        ("refuse", "read *", (), True, "read *"),
         ("allow", "shell ./x a", ("./x", "a"), False, "shell ./x a"),
         ("allow", "shell echo 'a b' *", ("echo", "a b"), True, "shell echo 'a b' *"),
         ("allow", "write src/*", ("src",), True, "write src/*"),
@@ -139,6 +143,23 @@ def test_a_rule_that_would_allow_anything_is_refused(text: str, why: str) -> Non
     assert refused.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("text", "why", "remedy"),
+    [
+        ("Bash(rm:*)", "names no tool", "such as `shell rm"),
+        ("Bash rm *", "names no tool", "Write `shell`"),
+        ("Read", "names no tool", "Write `read`"),
+        ("read .env", "what read looks at cannot be picked", "Write `read`"),
+        ("grep secret/*", "what grep looks at cannot be picked", "Write `grep`"),
+    ],
+)
+def test_a_rule_that_would_never_hold_is_refused(text: str, why: str, remedy: str) -> None:
+    for verdict in ("refuse", "allow"):
+        with pytest.raises(ConfigError, match=why) as refused:
+            Rule.parse(verdict, text)
+        assert remedy in refused.value.remedy
+
+
 def part(command: str, effect: Any = "reads", **more: Any) -> CommandPart:
     words = tuple(command.split())
     return CommandPart(text=command, verdict=effect, reason="", words=words, **more)
@@ -169,6 +190,22 @@ def test_what_is_refused_or_asked_about_is_so_in_any_part() -> None:
     assert covering("ls && rm x", never, verdict="refuse") == ["shell rm *"]
     assert covering("ls", never, verdict="refuse") == []
     assert covering("ls && rm x", "ask shell rm *", verdict="ask") == ["shell rm *"]
+    push = "refuse shell git push"
+    for command in ("git push", "git push -f", "git -C . push", "git --no-pager -c a=b push x"):
+        assert covering(command, push, verdict="refuse") == ["shell git push *"]
+    assert covering("git stash push", push, verdict="refuse") == []
+
+
+def test_what_is_refused_or_asked_about_is_so_in_the_background_as_well() -> None:
+    def found(verdict: Verdict) -> list[str]:
+        rule = Rule.parse(verdict, "shell rm *")
+        preview = Preview(title="run", command="rm x")
+        return [each.text for each in covers((rule,), verdict, "background", preview)]
+
+    assert [found("refuse"), found("ask"), found("allow")] == [["shell rm *"], ["shell rm *"], []]
+    place = Preview(title="edit", place=("secret", "a.txt"))
+    rule = Rule.parse("refuse", "write secret/*")
+    assert covers((rule,), "refuse", "edit", place) == (rule,)
 
 
 def test_what_is_not_understood_is_asked_about_where_a_rule_might_mean_it() -> None:
@@ -177,6 +214,9 @@ def test_what_is_not_understood_is_asked_about_where_a_rule_might_mean_it() -> N
     stricter = ("allow shell ls *", "refuse shell rm *", "ask shell cat *")
     assert covering("ls > x", *stricter, verdict="ask") == ["shell rm *"]
     assert covering("ls > x", *stricter, verdict="refuse") == []
+    for hidden in ("env rm x", "timeout 5 rm x", "/bin/rm x", "bash -c 'rm x'", "ls | xargs rm"):
+        assert covering(hidden, *stricter, verdict="ask") == ["shell rm *"]
+        assert covering(hidden, "allow shell ls *", verdict="ask") == []
 
 
 @pytest.mark.parametrize(

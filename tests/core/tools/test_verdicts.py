@@ -92,6 +92,27 @@ def test_a_command_is_known_by_its_worst_part(command: str, expected: str) -> No
     assert worst_of(judge(command, HERE)) == expected
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("go env -w GOFLAGS=-toolexec=./evil", "npm version patch", "cargo tree", "go list ./..."),
+        *("bundle list", "uv tree", "hostname evil", "man -Hevil ls", "less +!evil a"),
+        *("RUSTC=./evil cargo version", "HOME=./evil git log", "GCONV_PATH=. ls"),
+        *("TAR_OPTIONS=--to-command=evil tar tf a", "GIT_PROXY_COMMAND=evil git log"),
+    ],
+)
+def test_what_may_run_something_or_change_a_setting_is_not_said_to_look(command: str) -> None:
+    assert worst_of(judge(command, HERE)) == "unknown"
+
+
+def test_a_variable_that_only_changes_the_language_changes_nothing_else() -> None:
+    assert worst_of(judge("LC_ALL=C NO_COLOR=1 ls", HERE)) == "reads"
+
+
+def test_a_line_that_would_take_the_grammar_seconds_is_not_read() -> None:
+    assert [part.reason for part in judge("a|" * 5_000, HERE)] == ["it is too long to judge"]
+
+
 def test_a_script_that_is_named_is_not_taken_for_what_comes_through_the_pipe() -> None:
     assert "pipe to shell" not in verdicts("cat data | python3 script.py")
 

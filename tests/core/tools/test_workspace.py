@@ -122,6 +122,20 @@ def test_files_that_steer_other_programs_are_sensitive(root: Path, path: str) ->
     assert workspace.standing(workspace.locate(path)) == "sensitive"
 
 
+def test_files_of_which_git_makes_a_repository_are_sensitive(root: Path) -> None:
+    workspace = Workspace((root,))
+    assert workspace.standing(workspace.locate("x/config")) == "open"
+    workspace.replace("x/config", b"[core]\n\tfsmonitor = ./evil\n\tworktree = ..\n")
+    workspace.replace("x/Objects/info/keep", b"")
+    for path in ("x/refs/keep", "x/refs"):
+        assert workspace.standing(workspace.locate(path)) == "sensitive"
+    workspace.replace("y/HEAD", b"ref: refs/heads/x\n")
+    assert workspace.standing(workspace.locate("y/commondir")) == "sensitive"
+    (root / "x" / "refs").mkdir()
+    for path in ("x/config", "x/HEAD", "x/deep/file"):
+        assert workspace.standing(workspace.locate(path)) == "sensitive"
+
+
 def test_writing_one_name_of_a_hard_link_leaves_the_other_alone(root: Path) -> None:
     victim = root.parent / "victim"
     os.link(victim, root / "hard")
