@@ -403,3 +403,10 @@ async def test_what_is_remembered_answers_everywhere_and_a_question_never_does(h
         await stage.say("do I prefer tabs?")
     for said in answers(stage):
         assert re.fullmatch(r"(?:remember that )?I prefer tabs \(memory/[\w-]+\.md\)", said)
+
+
+@pytest.mark.parametrize("asked", ["did we decide to use docker?", "which tests need docker?"])
+def test_what_is_used_or_needed_is_a_thing_that_must_have_been_spoken_of(asked: str) -> None:
+    """Else whatever else was decided would pass for an answer."""
+    rarity = {"decide": 1.5, "use": 1.0, "tests": 1.5, "need": 1.0, "docker": 0.0}
+    assert Wanted(asked, rarity, strength=1.5).missing > 0.5
