@@ -16,7 +16,7 @@ import msgspec
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Line, Unknown
 from mindstone_tui.core.entries.derived import MemoryDecided, OfferAnswered
-from mindstone_tui.core.entries.standings import UNDONE, Standings
+from mindstone_tui.core.entries.standings import NOTES, UNDONE, Standings
 from mindstone_tui.core.errors import NoSuchEntry
 from mindstone_tui.core.events import from_entry, narrate
 from mindstone_tui.core.text import as_written, unfenced
@@ -27,6 +27,8 @@ _BETWEEN = (
     *(ev.UsageReported, ev.ModelCalled),
 )
 """Events the chat does not draw."""
+_TELLS: Final = NOTES | {"user_message"}
+"""Kinds of lines that tell what became of a turn, with those they tell it of."""
 _PASSED_OVER: Final = frozenset(
     {"model_changed", "message_queued", "message_withdrawn", "model_failed", "command_run"}
 )
@@ -160,8 +162,8 @@ def exchanges_in(lines: Iterable[Item], behind: Iterable[Item] = ()) -> list[Exc
     """
     every, later = list(lines), list(behind)
     known = [line for line in (*every, *later) if isinstance(line, Line)]
-    acts = (line for line in later if isinstance(line, Line))
-    became = Standings(sorted(acts, key=lambda line: line.seq))
+    acts = {line.seq: line for line in known if line.kind in _TELLS}
+    became = Standings(acts[seq] for seq in sorted(acts))
     settled = {str(line.entry.proposal) for line in known if isinstance(line.entry, MemoryDecided)}
     settled |= {f"#{line.entry.offer}" for line in known if isinstance(line.entry, OfferAnswered)}
     found: list[ExchangeEvents] = []

@@ -13,7 +13,7 @@ from textual.events import Key
 from mindstone_tui.core import events as ev
 from mindstone_tui.core.entries import Entry
 from mindstone_tui.core.entries.conversation import TurnStarted, UserMessage
-from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed
+from mindstone_tui.core.entries.derived import MemoryDecided, MemoryProposed, StatementSuperseded
 from mindstone_tui.core.entries.store import FileChange, FilesChanged, FilesRestored
 from mindstone_tui.core.entries.window import Restored, Rewound, WindowState
 from mindstone_tui.core.events.from_entry import events_of
@@ -73,6 +73,29 @@ async def test_a_long_session_opens_with_its_newest_exchanges_alone(home: Path) 
         assert turns(app) == list(range(turns(app)[0], 401))
         assert STEP <= len(turns(app)) <= MOST
         assert len(app.chat.conversation.feed) < 60
+
+
+async def test_a_turn_on_the_screen_says_what_replaced_its_words_and_that_they_hold_again(
+    home: Path,
+) -> None:
+    app, talk = opened(home, 2)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, talk)
+        with closing(transcript_in(home)) as transcript, transcript.history() as history:
+            new, old = (line.seq for line in history.newest(("user_message",), 100))
+            transcript.append(StatementSuperseded(statement=old, by=new))
+        talk.announce(ev.WindowChanged(turn=2, entry="", kind="statement_superseded", detail="it"))
+        await settle(pilot, talk)
+        first = app.chat.conversation.query(ExchangeView).first()
+        told = f"What was said in it holds no longer: #{new} replaces it."
+        assert first.exchange.notes == (told,)
+        assert told in str(first.query(Aside).last().render())
+        with closing(transcript_in(home)) as transcript:
+            transcript.append(Rewound(to_turn=1, state=WindowState(through=99)))
+        talk.announce(ev.WindowChanged(turn=2, entry="", kind="rewound", detail="rewound"))
+        await settle(pilot, talk)
+        assert not app.chat.conversation.feed.exchanges[0].notes
+        assert "holds again" in str(first.query(Aside).last().render())
 
 
 async def test_a_rewind_marks_the_turns_that_are_on_the_screen_and_a_restore_says_that_they_count(

@@ -79,12 +79,17 @@ REWOUND: Final = "This turn was rewound: the conversation went on without it."
 """What is said beside a turn that was taken back, wherever turns are shown."""
 UNDONE: Final = "What this turn did to files was taken back"
 """The same beside one whose words hold, before the files that were left as they were."""
+REPLACED: Final = "What was said in it"
+"""The same beside a message that a later one replaced, before by which."""
 COUNTS_AGAIN: Final = "This turn counts again."
 DONE_AGAIN: Final = "What this turn did to files was done again."
+HOLDS_AGAIN: Final = "What was said in it holds again."
 """What is said instead once that is so no longer."""
 REWINDS: Final = frozenset(("rewound", "restored"))
 TAKES_BACK: Final = REWINDS | {"files_restored"}
-"""Kinds of lines that say what became of whole turns."""
+"""Kinds of lines that say what became of whole turns,"""
+NOTES: Final = TAKES_BACK | {"statement_superseded"}
+"""and those that say what became of what was said in them as well."""
 
 
 def turns_in_words(turns: int, rewound: int, before: int = 0) -> str:
@@ -316,7 +321,13 @@ class Standings:
         by = self.undone.of_turn(turn)
         left = ", ".join(self.undone.left_in(turn))
         undone = f"{UNDONE}, all but {one_line(left, 200)}." if left else f"{UNDONE}."
-        return (REWOUND,) * self.took_back(turn) + (undone,) * (by is not None)
+        replaced = (
+            f"{REPLACED} holds no longer{', in part' if part else ''}: #{by} replaces it."
+            for seq in self._superseded
+            if self._turns.get(seq) == turn
+            for by, part in self._standing_of(seq).items()
+        )
+        return (REWOUND,) * self.took_back(turn) + (*replaced,) + (undone,) * (by is not None)
 
     def source_of(self, seq: int) -> ImportSource:
         """Where the imported words of a line come from."""

@@ -113,7 +113,8 @@ class ConversationView(VerticalScroll, GrowsQuietly):
                 await self._mount_newest(exchange)
             return
         self._play(exchange, event)
-        went_back = getattr(event, "kind", "") in ("rewound", "restored")
+        became = ("rewound", "restored", "statement_superseded")
+        went_back = getattr(event, "kind", "") in became
         if went_back or hasattr(event, "direction"):  # files were put back
             await self._mark_turns()
 
@@ -123,7 +124,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
 
     async def _mark_turns(self) -> None:
         """Let every turn say what became of it, after what counts has changed."""
-        from mindstone_tui.core.entries.standings import COUNTS_AGAIN, DONE_AGAIN, REWOUND  # 8 ms
+        from mindstone_tui.core.entries import standings as became  # 8 ms
         from mindstone_tui.core.events import Noticed  # 10 ms
 
         if self.past is None:
@@ -133,8 +134,11 @@ class ConversationView(VerticalScroll, GrowsQuietly):
             before, exchange.notes = exchange.notes, standings.notes(exchange.turn)
             told = [note for note in exchange.notes if note not in before]
             gone = [note for note in before if note not in exchange.notes]
-            told += [COUNTS_AGAIN] * (REWOUND in gone)
-            told += [DONE_AGAIN] * (bool({*gone} - {REWOUND}) and not exchange.since)
+            told += [became.COUNTS_AGAIN] * (became.REWOUND in gone)
+            undone = any(note.startswith(became.UNDONE) for note in gone)
+            told += [became.DONE_AGAIN] * (undone and not exchange.since)
+            replaced = any(note.startswith(became.REPLACED) for note in gone)
+            told += [became.HOLDS_AGAIN] * (replaced and became.REWOUND not in exchange.notes)
             for note in told:
                 said = Noticed(message=note, level="warning")
                 exchange.add(said)
@@ -174,7 +178,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
     async def _read_page(self) -> list[ExchangeEvents]:
         """One page further back; a turn that began before it waits for the next page."""
         # Reading transcripts is not needed for the first paint, nor for a new session.
-        from mindstone_tui.core.entries.standings import TAKES_BACK
+        from mindstone_tui.core.entries.standings import NOTES
         from mindstone_tui.tui.from_entries import exchanges_in, split_at_turn
 
         assert self._history is not None
@@ -182,7 +186,7 @@ class ConversationView(VerticalScroll, GrowsQuietly):
         lines = await self._history.lines(first, self._unread - first)
         self._unread = first
         # What takes a turn back stands behind it: pages are read from the end.
-        self._rewinds += [one for one in lines if getattr(one, "kind", "") in TAKES_BACK]
+        self._rewinds += [one for one in lines if getattr(one, "kind", "") in NOTES]
         opening, rest = split_at_turn([*lines, *self._open_turn])
         if first == 0:
             opening, rest = [], [*opening, *rest]

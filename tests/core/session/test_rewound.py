@@ -413,3 +413,23 @@ def by_words(stage: Stage, words: str) -> int:
     """The line of a person's message."""
     (found,) = [x.seq for x in stage.lines() if x.kind == "user_message" and words in str(x.raw)]
     return found
+
+
+async def test_the_screen_says_of_a_turn_that_what_was_said_in_it_was_replaced(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "Noted."}, loop=True)) as stage:
+        for text in ("The API port is 8765.", "No, the API port is 8790, not 8765."):
+            await stage.say(text)
+            await stage.rest()
+        old, new = [each.seq for each in stage.lines() if each.kind == "user_message"]
+        judged = stage.lines()
+        await stage.run("/rewind turn 1")
+        back = stage.lines()
+    for lines, replaced in ((judged, {1}), (back, set())):
+        told = {
+            exchange.turn
+            for exchange in exchanges_in(lines, lines)
+            if f"What was said in it holds no longer: #{new} replaces it." in exchange.notes
+        }
+        assert told == replaced, (old, new)
