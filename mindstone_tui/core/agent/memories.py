@@ -15,7 +15,7 @@ from mindstone_tui.core.context import summary_call, window_view
 from mindstone_tui.core.context.extract import folded
 from mindstone_tui.core.entries import Entry, Line, derived, standings, window
 from mindstone_tui.core.events.narrate_entry import decided
-from mindstone_tui.core.language.replacement import meant_by, replaces
+from mindstone_tui.core.language.replacement import could_replace, meant_by, replaces
 from mindstone_tui.core.language.sentences import parts_of
 from mindstone_tui.core.language.words import plain_words, stopwords, tokens_of
 from mindstone_tui.core.memory import consolidation, files, notes, proposals
@@ -210,6 +210,8 @@ class Memories(msgspec.Struct, dict=True, eq=False):
         noted = [one for one in self.notes if one.seq < line.seq]
         known = [*(one.text for one in noted), *(one.body for one in waiting)]
         known += (one.memory.body for one in kept)
+        if not known or not could_replace(text):
+            return []
         gone = {known[at] for at in meant_by(text, known)}
         written = self._drop([one for one in noted if one.text in gone], line.seq)
         refused = [one for one in waiting if one.body in gone]

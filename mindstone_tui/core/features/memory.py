@@ -26,7 +26,6 @@ from mindstone_tui.core.events.from_entry import announcements
 from mindstone_tui.core.events.narrate_entry import surface_of
 from mindstone_tui.core.features.rules import RulesFeature
 from mindstone_tui.core.language.intent import is_for_a_task
-from mindstone_tui.core.language.replacement import could_replace
 from mindstone_tui.core.library.open_questions import check_mark, check_was_there, mark_in, mark_of
 from mindstone_tui.core.memory import consolidation, files
 from mindstone_tui.core.memory.proposals import Decision, ProposalDraft, ProposalState, diff
@@ -89,7 +88,7 @@ class MemoryFeature(Feature):
         return [*gone, *self.offers.offer(line, text)]
 
     def _let_go(self, line: Line, text: str) -> Sequence[Line]:
-        written = self.memories.let_go(line, text) if could_replace(text) else []
+        written = self.memories.let_go(line, text)
         if written:
             self.session.read_anew()
         return written
