@@ -52,7 +52,9 @@ def test_what_a_correction_said_is_replaced_like_what_it_corrected(later: str) -
 
 
 def test_who_says_what_was_meant_once_owns_up_to_nothing() -> None:
-    before = "The gauges send local time, UTC+1 the whole year, never daylight saving and never UTC."
+    before = (
+        "The gauges send local time, UTC+1 the whole year, never daylight saving and never UTC."
+    )
     told = "Clock time with daylight saving, sadly."
     assert not replaces(f"{told} That was the bug I meant on the first day.", before)
     assert replaces(f"{told} I meant the old ones.", before)

@@ -60,9 +60,7 @@ async def test_a_follower_sees_where_an_answer_broke_off_and_that_it_did(
         talking.session.send("count")
         await talking.until(events.TextDelta)
         talking.session.stop(how="click")
-        ended = await watching.until(
-            events.EntryAppeared, lambda event: event.kind == "turn_ended"
-        )
+        ended = await watching.until(events.EntryAppeared, lambda event: event.kind == "turn_ended")
         said = [e.text for e in watching.all(events.EntryAppeared) if e.role == "assistant"]
     assert said[0].startswith("one ")
     assert ended.text == "Interrupted (click)"
