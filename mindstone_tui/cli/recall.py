@@ -131,9 +131,9 @@ def _queries(query: str, batch: str) -> Iterator[str]:
 def _print(found: find.RecallAnswer, *, explain: bool) -> None:
     if not found.hits:
         say("No matches.")
+    elif found.abstained:
+        hint("No match is strong enough to be recalled by itself. The nearest:")
     _print_hits(found.hits, explain=explain)
-    if found.abstained and found.hits:
-        hint("None of these is a strong enough match to be recalled automatically.")
     if found.failure:
         hint(found.failure)
     elif not found.vectors:

@@ -10,7 +10,9 @@ from mindstone_tui.core.features.rules import listed_in, tried, why
 
 
 def rules(
-    words: list[str] | None = run.WORDS,
+    words: list[str] | None = typer.Argument(
+        None, metavar="[ACTION]...", help="Action, as listed above; `list` if omitted."
+    ),
     session: str = options.SESSION,
     json: bool = options.JSON,
     project: bool = typer.Option(False, "--project", help="For every session in this folder."),

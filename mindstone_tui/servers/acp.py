@@ -159,7 +159,7 @@ class OpenSession:
             case ev.AnswerDrafted(text=text):
                 self._drafted += text
                 return [show.said_by_agent(text)]
-            case ev.EntryAppeared(kind="assistant_message", text=text):
+            case ev.EntryAppeared(role="assistant", text=text):
                 drafted, self._drafted = self._drafted, ""
                 rest = text.removeprefix(drafted)
                 return [show.said_by_agent(rest)] if rest else []

@@ -115,6 +115,16 @@ def test_doctor_looks_at_every_file_of_ours_before_it_calls_them_private(home: P
         path.chmod(mode)
 
 
+def test_what_others_can_read_is_counted_and_named_once(home: Path) -> None:
+    say(transcript_in(home), "question", "answer")
+    (home / "state").mkdir(exist_ok=True)
+    for folder in (home, home / "state"):
+        folder.chmod(0o755)
+    told = permissions_of(home)
+    assert told.detail == f"2 files or folders can be read by others, first {home}."
+    assert told.remedy == f"chmod -R go= {home}"
+
+
 def permissions_of(home: Path) -> Check:
     around = CheckEnvironment(
         Places.resolve({"MINDSTONE_HOME": str(home)}), {}, Settings(), DEFAULT_SESSION

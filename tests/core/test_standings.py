@@ -275,7 +275,7 @@ def test_turns_are_counted_without_those_of_before_the_fork() -> None:
     assert told == [
         "12 turns",
         "1 turn (1 rewound)",
-        "12 turns (2 rewound) after 30 before the fork",
+        "12 turns (2 rewound) since the fork, 30 before it",
     ]
 
 

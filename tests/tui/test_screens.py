@@ -20,7 +20,7 @@ from mindstone_tui.core.interchange.discover import ProgramFiles, SessionFile
 from mindstone_tui.core.library.elsewhere import Elsewhere
 from mindstone_tui.core.library.model_list import Download
 from mindstone_tui.core.library.open_questions import OpenQuestion
-from mindstone_tui.core.library.profile import SessionFilter
+from mindstone_tui.core.library.profile import ListedSession, SessionFilter
 from mindstone_tui.tui.app import MindstoneApp
 from mindstone_tui.tui.host import AppHost, ModelChoice
 from mindstone_tui.tui.screens.chat import ChatScreen
@@ -405,6 +405,25 @@ async def test_the_picker_filters_names_and_searches_what_was_said(home: Path) -
         await pilot.press(*"web")
         await until(pilot, lambda: shelf.asked == ["web"] and rows.option_count == 2)
         assert "  website " in str(rows.get_option_at_index(0).prompt)
+
+
+async def test_the_picker_keeps_its_columns_apart_however_much_was_rewound(home: Path) -> None:
+    class Rewound(Shelf):
+        async def sessions(self, wanted: SessionFilter | None = None) -> Sequence[ListedSession]:
+            first, *rest = await super().sessions(wanted)
+            return [msgspec.structs.replace(first, turns=120, rewound=3), *rest]
+
+    app, talk = staged(given=msgspec.structs.replace(around(), library=Rewound(home)))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await settle(pilot, talk)
+        await pilot.press("f3")
+        await until(pilot, lambda: isinstance(app.screen, SessionsScreen))
+        rows = app.screen.query_one(OptionList)
+        await until(pilot, lambda: rows.option_count == 3)
+        shown = [str(rows.get_option_at_index(at).prompt) for at in range(3)]
+    assert "  120 turns (3 rewound)  How do we" in shown[0]
+    ends = {line.index(" turns") + len(" turns") for line in shown[1:]}
+    assert ends == {shown[0].index("  How do we")}
 
 
 async def test_the_picker_takes_filters_among_its_words(home: Path) -> None:

@@ -101,7 +101,8 @@ def _permissions(around: doctor.CheckEnvironment) -> doctor.Check:
         return doctor.passed("permissions", detail)
     return doctor.warned(
         "permissions",
-        f"{len(open_to_others)} file(s) can be read by others, first {open_to_others[0]}.",
+        f"{text.plural(len(open_to_others), 'file or folder', 'files or folders')} can be read by "
+        f"others, first {open_to_others[0]}.",
         f"chmod -R go= {shlex.join(map(str, _outermost(open_to_others)))}",
     )
 
@@ -116,8 +117,9 @@ def _ours(places: Places) -> Iterator[tuple[Path, int | None]]:
         walked = os.walk(top, followlinks=True)
         inside = (Path(one, name) for one, two, three in walked for name in (*two, *three))
         yield from ((path, None) for path in (top, *islice(inside, _MOST_OF_A_PERSON)))
-    todo = list(dict.fromkeys((places.data, places.state)))
-    for path in (places.config, places.config_file, places.keys, *todo):
+    todo = _outermost(list(dict.fromkeys((places.data, places.state))))
+    apart = (places.config, places.config_file, places.keys)
+    for path in (*(one for one in apart if not any(map(one.is_relative_to, todo))), *todo):
         with contextlib.suppress(OSError):
             yield path, path.stat().st_mode
     while todo:

@@ -93,10 +93,10 @@ NOTES: Final = TAKES_BACK | {"statement_superseded"}
 
 
 def turns_in_words(turns: int, rewound: int, before: int = 0) -> str:
-    """`12 turns (2 rewound) after 30 before the fork`: those that began here, and nothing that was
-    taken back without a word."""
+    """`12 turns (2 rewound) since the fork, 30 before it`: those that began here, and nothing that
+    was taken back without a word."""
     told = plural(turns - before, "turn") + (f" ({rewound:,} rewound)" if rewound else "")
-    return f"{told} after {before:,} before the fork" if before else told
+    return f"{told} since the fork, {before:,} before it" if before else told
 
 
 class _Rewind(msgspec.Struct):

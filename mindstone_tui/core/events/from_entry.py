@@ -101,11 +101,15 @@ def files_let_go(entry: store.FilesLetGo) -> ev.Noticed:
 
 
 def appeared(line: Line) -> ev.EntryAppeared:
-    """A line written outside a turn of ours, with a message's text or what was decided."""
+    """A line written outside a turn of ours: what was said or decided, or how a turn broke off."""
     proposal = ""
     match line.entry:
         case conversation.UserMessage(text=text) | conversation.AssistantMessage(text=text):
             said = text
+        case conversation.AssistantPartial(text=text):
+            said = text
+        case conversation.TurnEnded(ending=ending) as ended if ending != "done":
+            said = narrate_entry.cut_short(ended)
         case entry:
             said = narrate_entry.decision_in(entry, line.channel)
             proposal = entry.proposal if isinstance(entry, derived.MemoryDecided) else ""

@@ -244,16 +244,17 @@ def _of_turn(event: ev.TurnEvent) -> EventLine:
             return EventLine(sign="↩", text=told, tone="warning")
         case ev.TurnEnded(ending="done"):
             return EventLine(sign="✓", text="Turn finished", detail=turn_cost(event), tone="good")
-        case ev.TurnEnded(turn=turn, ending="interrupted", why=why, remedy=remedy, how=how):
-            text = f"Interrupted ({how})" if how else "Interrupted"
+        case ev.TurnEnded(turn=turn, ending="interrupted", why=why, remedy=remedy):
+            text = narrate_entry.cut_short(event)
             kept = remedy or ("what was said so far is kept" if turn else "no turn had begun")
             more = (why,) if why else ()
             return EventLine(sign="■", text=text, detail=kept, tone="warning", more=more)
         case ev.TurnEnded(why=why) if why.startswith(_NOT_SAVED):
             # `NotSaved` came before it and said why.
             return EventLine(sign="✗", text="The turn failed", tone="error")
-        case ev.TurnEnded(why=why, remedy=remedy):
-            return EventLine(sign="✗", text=why or "The turn failed", detail=remedy, tone="error")
+        case ev.TurnEnded(remedy=remedy):
+            text = narrate_entry.cut_short(event)
+            return EventLine(sign="✗", text=text, detail=remedy, tone="error")
         case _:
             return _as_always(event)
 

@@ -172,6 +172,13 @@ def taken_back(done: store.ChangesTakenBack) -> EventLine:
     )
 
 
+def cut_short(ended: conversation.EndOfTurn) -> str:
+    """That a turn was stopped, or why it failed."""
+    if ended.ending == "interrupted":
+        return f"Interrupted ({ended.how})" if ended.how else "Interrupted"
+    return ended.why or "The turn failed"
+
+
 def decision_in(entry: Entry | Unknown, channel: str) -> str:
     """What a person decided on a surface, in words; nothing where an entry is no decision."""
     is_one = isinstance(entry, derived.MemoryDecided) or (

@@ -202,10 +202,10 @@ class RulesFeature(Feature):
 
     @command(
         "rules",
-        usage="[add TEXT [--project | --everywhere] | retire N | why N | adopt [N | all] | report "
-        "| replay SESSION]",
-        words=("add", "retire", "why", "adopt", "report", "replay"),
-        looks=("why", "report", "replay"),
+        usage="[list | add TEXT [--project | --everywhere] | retire N | why N | adopt [N | all] "
+        "| report | replay SESSION]",
+        words=("list", "add", "retire", "why", "adopt", "report", "replay"),
+        looks=("list", "why", "report", "replay"),
     )
     async def rules(self, argument: str) -> AsyncIterator[Happening]:
         """Show the rules you set, set one, or retire one.

@@ -343,8 +343,27 @@ class Features(msgspec.Struct, dict=True, eq=False):
         return *known, argument.strip()
 
 
+_ELSEWHERE: Final = {
+    "approve": "permissions approvals allowed-tools yolo",
+    "compact": "compress summarize summary",
+    "cost": "usage stats tokens",
+    "fork": "branch",
+    "help": "keys keybindings shortcuts commands",
+    "key": "login auth apikey",
+    "new": "clear reset",
+    "quit": "exit bye q",
+    "recall": "search find",
+    "sessions": "resume switch continue history load",
+    "title": "name rename",
+}
+"""Our commands, and what the same is called in other programs."""
+
+
 def unknown(name: str, known: Sequence[str] | Mapping[str, object]) -> UnknownName:
     """That there is no such command, and which one may be meant."""
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    hint = f"Did you mean /{near[0]}?" if near else "/help lists every command."
+    wanted = name.lower()
+    near = next((ours for ours, theirs in _ELSEWHERE.items() if wanted in theirs.split()), None)
+    if near not in known:
+        near = next(iter(difflib.get_close_matches(wanted, known, n=1, cutoff=0.65)), None)
+    hint = f"Did you mean /{near}?" if near else "/help lists every command."
     return UnknownName(f"There is no command /{name}.", hint)

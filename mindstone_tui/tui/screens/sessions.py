@@ -240,7 +240,12 @@ class SessionsScreen(PickScreen[Picked]):
             rows = [row for row in rows if row.project == self._project]
         now = self._host.now()
         width = min(max((len(_name(row)) for row in rows), default=0), LONGEST_NAME)
-        options = [Option(_session(row, row.session == self._current, now, width)) for row in rows]
+        turns = [standings.turns_in_words(row.turns, row.rewound) for row in rows]
+        counted = max((len(each) for each in turns), default=0)
+        options = [
+            Option(_session(row, row.session == self._current, now, width, f"{told:>{counted}}"))
+            for row, told in zip(rows, turns, strict=True)
+        ]
         room = LONGEST_NAME if self.size.width >= WIDE else SHORT_NAME
         width = min(max((len(_of_hit(hit)) for hit in hits), default=0), room)
         options += [Option(_hit(hit, width)) for hit in hits]
@@ -285,7 +290,9 @@ def _found(sessions: int, places: int, asked: profiles.TypedSearch) -> str:
     return " · ".join([*named, f"{how}, Esc goes back"])
 
 
-def _session(row: profiles.ListedSession, current: bool, now: datetime, width: int) -> Content:
+def _session(
+    row: profiles.ListedSession, current: bool, now: datetime, width: int, turns: str
+) -> Content:
     try:
         when = numbers.ago(datetime.fromisoformat(row.used), now)
     except ValueError:
@@ -295,7 +302,7 @@ def _session(row: profiles.ListedSession, current: bool, now: datetime, width: i
         ("● " if current else "  ", "$primary"),
         name,
         " " * max(0, width - name.cell_length),
-        (f"{when:>12}{standings.turns_in_words(row.turns, row.rewound):>11}  ", "$muted"),
+        (f"{when:>12}  {turns}  ", "$muted"),
         show.line(row.title, 120),
     )
 

@@ -51,6 +51,16 @@ def test_what_a_correction_said_is_replaced_like_what_it_corrected(later: str) -
     assert not replaces("The mooring fee is now 60 euros.", corrected)
 
 
+def test_who_says_what_was_meant_once_owns_up_to_nothing() -> None:
+    before = (
+        "The gauges send local time, UTC+1 the whole year, never daylight saving and never UTC."
+    )
+    told = "Clock time with daylight saving, sadly."
+    assert not replaces(f"{told} That was the bug I meant on the first day.", before)
+    assert replaces(f"{told} I meant the old ones.", before)
+    assert replaces(f"{told} Sorry I meant the old ones.", before)
+
+
 def test_of_parallel_facts_the_later_one_replaces_none() -> None:
     pairs = [line.split("\t") for line in lines("parallel.tsv")]
     wrong = [earlier for earlier, later in pairs if replaces(later, earlier)]

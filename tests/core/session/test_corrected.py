@@ -575,10 +575,10 @@ async def test_the_turns_of_a_fork_are_those_that_began_in_it(home: Path, tmp_pa
     kid = SessionKey("default", "kid")
     async with on_stage(home, key=kid, model=model) as fork:
         await fork.say("three")
-        assert "1 turn after 2 before the fork" in (await fork.run("/status"))[1]
+        assert "1 turn since the fork, 2 before it" in (await fork.run("/status"))[1]
     with History(places_in(home, "agent:default:kid")) as history:
         seen = overview(StorySource(history))
-    assert seen.facts[0] == "1 turn after 2 before the fork"
+    assert seen.facts[0] == "1 turn since the fork, 2 before it"
 
 
 async def test_another_session_does_not_let_a_corrected_proposal_wait(

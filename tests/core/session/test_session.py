@@ -378,6 +378,15 @@ async def test_a_commands_output_is_in_history_and_in_no_prompt(home: Path, tmp_
         assert not any("is pinned" in str(message.get("content")) for message in request)
 
 
+async def test_an_unknown_command_suggests_what_it_is_called_here_and_no_mere_likeness(
+    home: Path, tmp_path: Path
+) -> None:
+    async with on_stage(home, model=script(tmp_path, {"text": "x"})) as stage:
+        for asked, meant in (("name", "/title"), ("resume", "/sessions"), ("login", "/key")):
+            assert f"Did you mean {meant}?" in (await stage.run(f"/{asked}"))[1]
+        assert "/help lists every command." in (await stage.run("/init"))[1]
+
+
 async def test_an_unknown_command_suggests_the_nearest(home: Path, tmp_path: Path) -> None:
     async with on_stage(home, model=script(tmp_path, {"text": "x"})) as stage:
         ended, printed = await stage.run("/contxt")

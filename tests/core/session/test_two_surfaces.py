@@ -49,6 +49,23 @@ async def test_a_follower_sees_the_others_lines_in_order(home: Path, tmp_path: P
     check_history(watching.places)
 
 
+async def test_a_follower_sees_where_an_answer_broke_off_and_that_it_did(
+    home: Path, tmp_path: Path
+) -> None:
+    model = script(tmp_path, {"text": "one two three " * 60, "delay_ms": 60_000})
+    async with (
+        on_stage(home, model=model, follow=True, channel="tui") as watching,
+        on_stage(home, model=model, channel="run") as talking,
+    ):
+        talking.session.send("count")
+        await talking.until(events.TextDelta)
+        talking.session.stop(how="click")
+        ended = await watching.until(events.EntryAppeared, lambda event: event.kind == "turn_ended")
+        said = [e.text for e in watching.all(events.EntryAppeared) if e.role == "assistant"]
+    assert said[0].startswith("one ")
+    assert ended.text == "Interrupted (click)"
+
+
 async def test_a_follower_sees_what_tools_do_in_the_others_turn(home: Path, tmp_path: Path) -> None:
     (tmp_path / "mast.txt").write_text("twelve metres\n")
     looks = calls(("read", {"path": "mast.txt"}))
