@@ -180,6 +180,15 @@ def write_all(fd: int, data: bytes, disk: Disk = REAL) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def append(path: Path, data: bytes, disk: Disk = REAL) -> None:
+    """Add to a file of our own, which may be new; nothing waits for the disk."""
+    fd = disk.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        write_all(fd, data, disk)
+    finally:
+        disk.close(fd)
+
+
 def replace_file(path: Path, data: bytes, disk: Disk = REAL) -> None:
     """Replace a small file so that a crash leaves the old one or the new one, never a mixture."""
     replace_with(path, [data], disk)

@@ -217,6 +217,8 @@ class SessionPlaces(msgspec.Struct, frozen=True):
     """There once something of it went into the library: without a transcript, it was lost."""
     lease = Under("turn.lock")
     """Locked by the surface that takes a turn."""
+    given = Under("given")
+    """Which answers in history allow something and were given at this home; no copy has it."""
     draft = Under("draft.json")
     """What the running turn has said so far; no part of history."""
     next_lease = Under("turn-next.lock")
