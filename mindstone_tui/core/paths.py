@@ -90,6 +90,13 @@ def program(name: str, path: str | None, *work: Path) -> str | None:
     return None
 
 
+def helper(name: str) -> str | None:
+    """A program of this machine that is started beside the work: none of the folder we are in."""
+    with contextlib.suppress(OSError):
+        return program(name, os.environ.get("PATH"), Path.cwd())
+    return None
+
+
 def telling_projects() -> Callable[[str], str]:
     """Tells the project of one folder after the other; each is looked up once."""
     return cache(lambda folder: _project_named(folder) if folder else "")

@@ -36,7 +36,7 @@ from mindstone_tui.core.library.open_questions import waiting_in
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.session.questions import TOO_LATE, SharedQuestions, decisions_of
 from mindstone_tui.core.text import as_exact, exact
-from mindstone_tui.core.tools.approvals import digest_of
+from mindstone_tui.core.tools.base import digest_of
 from mindstone_tui.core.transcript import Transcript
 from tests.builders import places_in, transcript_in
 from tests.core.session.stage import calls, check_history, on_stage, script
