@@ -343,6 +343,8 @@ def read_regular(path: Path, *, most: int = LARGEST_FILE, follow: bool = True) -
         pieces = [file.read(_READ_AT_ONCE)]
         while pieces[-1] and sum(map(len, pieces)) <= most:
             pieces.append(file.read(_READ_AT_ONCE))
+    if pieces[-1] is None:  # the kernel's own, which wait for news
+        raise OSError(errno.EINVAL, NOT_ORDINARY, str(path))
     data = b"".join(pieces)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"It is larger than {most:,} bytes", str(path))
