@@ -78,7 +78,7 @@ def _other(where: str) -> Iterator[SyncedStore]:
             f"There is no folder {where}." if where else "Nothing was named to sync with.",
             "Name a folder that is there, or a machine that ssh reaches.",
         )
-    command = ["ssh", "--", where, "mindstone", "sync", "--serve"]
+    command = [paths.helper("ssh") or "", "--", where, "mindstone", "sync", "--serve"]
     try:
         line = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     except OSError as error:

@@ -37,11 +37,7 @@ def note(text: str, log: Path, *, apart: str = " ") -> bool:
         disk.ensure_folder(log.parent)
         if log.exists() and log.stat().st_size > LONGEST_LOG:
             log.replace(log.with_name(f"{log.name}.old"))
-        fd = disk.REAL.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        try:
-            disk.REAL.write(fd, entry)
-        finally:
-            disk.REAL.close(fd)
+        disk.append(log, entry)
     except (OSError, errors.MindstoneError):
         return False
     return True

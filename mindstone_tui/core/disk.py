@@ -180,6 +180,15 @@ def write_all(fd: int, data: bytes, disk: Disk = REAL) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def append(path: Path, data: bytes, disk: Disk = REAL) -> None:
+    """Add to a file of our own, which may be new; nothing waits for the disk."""
+    fd = disk.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        write_all(fd, data, disk)
+    finally:
+        disk.close(fd)
+
+
 def replace_file(path: Path, data: bytes, disk: Disk = REAL) -> None:
     """Replace a small file so that a crash leaves the old one or the new one, never a mixture."""
     replace_with(path, [data], disk)
@@ -334,6 +343,8 @@ def read_regular(path: Path, *, most: int = LARGEST_FILE, follow: bool = True) -
         pieces = [file.read(_READ_AT_ONCE)]
         while pieces[-1] and sum(map(len, pieces)) <= most:
             pieces.append(file.read(_READ_AT_ONCE))
+    if pieces[-1] is None:  # the kernel's own, which wait for news
+        raise OSError(errno.EINVAL, NOT_ORDINARY, str(path))
     data = b"".join(pieces)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"It is larger than {most:,} bytes", str(path))

@@ -90,6 +90,13 @@ def program(name: str, path: str | None, *work: Path) -> str | None:
     return None
 
 
+def helper(name: str) -> str | None:
+    """A program of this machine that is started beside the work: none of the folder we are in."""
+    with contextlib.suppress(OSError):
+        return program(name, os.environ.get("PATH"), Path.cwd())
+    return None
+
+
 def telling_projects() -> Callable[[str], str]:
     """Tells the project of one folder after the other; each is looked up once."""
     return cache(lambda folder: _project_named(folder) if folder else "")
@@ -217,6 +224,8 @@ class SessionPlaces(msgspec.Struct, frozen=True):
     """There once something of it went into the library: without a transcript, it was lost."""
     lease = Under("turn.lock")
     """Locked by the surface that takes a turn."""
+    given = Under("given")
+    """Which answers in history allow something and were given at this home; no copy has it."""
     draft = Under("draft.json")
     """What the running turn has said so far; no part of history."""
     next_lease = Under("turn-next.lock")

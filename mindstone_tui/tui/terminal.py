@@ -7,7 +7,6 @@ import io
 import os
 import select
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
 from mindstone_tui.core import errors, patterns
+from mindstone_tui.core.paths import helper
 from mindstone_tui.core.text import for_terminal
 
 _PROGRAMS: Final = (
@@ -216,14 +216,14 @@ def sequences(text: str, environ: Mapping[str, str]) -> str:
 
 
 def program(
-    environ: Mapping[str, str], which: Callable[[str], str | None] = shutil.which
+    environ: Mapping[str, str], which: Callable[[str], str | None] = helper
 ) -> tuple[str, ...]:
     """The system's clipboard program, if there is a desktop in front of it; else nothing."""
     if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
         return ()
     for variable, command in _PROGRAMS:
-        if (not variable or environ.get(variable)) and which(command[0]):
-            return command
+        if (not variable or environ.get(variable)) and (found := which(command[0])):
+            return (found, *command[1:])
     return ()
 
 

@@ -127,6 +127,19 @@ def test_no_program_that_lies_where_the_agent_works_is_started_by_itself(tmp_pat
     assert paths.program("rg", path, tmp_path / "other") == str(work / "bin" / "rg")
 
 
+def test_no_helper_of_the_folder_that_we_are_in_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    for folder in (work, elsewhere):
+        folder.mkdir()
+        (folder / "ssh").write_text("#!/bin/sh\n")
+        (folder / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{work}:{elsewhere}")
+    monkeypatch.chdir(work)
+    assert paths.helper("ssh") == str(elsewhere / "ssh")
+
+
 @pytest.mark.parametrize("name", ["/" + "a" * 300, "/" + "b/" * 400_000, "/a\0b", "/\ud800", ""])
 def test_a_name_that_no_system_has_is_no_folder_and_no_file(name: str) -> None:
     assert not paths.is_folder(name)

@@ -271,8 +271,8 @@ def test_the_system_clipboard_is_used_on_a_desktop_and_not_over_ssh() -> None:
     def which(name: str) -> str | None:
         return f"/usr/bin/{name}" if name in ("wl-copy", "xclip") else None
 
-    assert terminal.program({"WAYLAND_DISPLAY": "w"}, which) == ("wl-copy",)
-    assert terminal.program({"DISPLAY": ":0"}, which)[0] == "xclip"
+    assert terminal.program({"WAYLAND_DISPLAY": "w"}, which) == ("/usr/bin/wl-copy",)
+    assert terminal.program({"DISPLAY": ":0"}, which)[0] == "/usr/bin/xclip"
     assert terminal.program({"DISPLAY": ":0", "SSH_CONNECTION": "1"}, which) == ()
     assert terminal.program({}, which) == ()
 

@@ -9,7 +9,7 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-from mindstone_tui.core import errors, events, values
+from mindstone_tui.core import disk, errors, events, values
 from mindstone_tui.core.agent.context import TurnContext
 from mindstone_tui.core.bounded_json import DEEPEST, is_too_deep
 from mindstone_tui.core.entries import Line, ToolCall, conversation, derived, standings
@@ -154,8 +154,8 @@ class _Use(msgspec.Struct):
         if decision.verdict == "refuse":  # what is forbidden meanwhile is not asked about, either
             self.tell(self._refused("policy", decision.reason))
             return
-        shown = context.transcript.clean(wanted.approval.shown)
-        if (wanted.approval.digest, shown) != (left.asked.digest, left.asked.shown):
+        now = await question_about(context, self.turn, wanted.tool, wanted.approval, decision)
+        if _seen(now, context.transcript.clean) != _seen(left.asked, str):
             self.tell(self.returned(_failed(_CHANGED), shown=left.asked.shown))
             return
         waiting = context.questions.ask(call.id, left.line.ts)
@@ -163,7 +163,10 @@ class _Use(msgspec.Struct):
             context.questions.answer(call.id, given)
         else:
             self.tell(asked_before(left.line, left.asked))
-        self._heed(wanted, await waiting)
+        answer = await waiting
+        if answer.remember not in {scope.remember for scope in now.scopes}:
+            answer = msgspec.structs.replace(answer, remember="", keep="")
+        self._heed(wanted, answer)
 
     def _understood(self) -> _Call | events.AnyEvent:
         """The call, or its result where it cannot be run at all."""
@@ -382,6 +385,12 @@ def asked_before(line: Line, asked: conversation.ToolAsked) -> events.ToolAsked:
     return events.ToolAsked(turn=line.turn, channel=line.channel, since=line.ts, **fields)
 
 
+def _seen(asked: conversation.AskedCall, clean: Callable[[str], str]) -> tuple[object, ...]:
+    """What a question shows of a call, and by what somebody decides about it."""
+    parts = [(clean(one.text), one.verdict, clean(one.reason), one.also) for one in asked.parts]
+    return asked.name, asked.risk, asked.digest, clean(asked.shown), clean(asked.diff), parts
+
+
 def put_question(
     context: TurnContext, question: events.ToolAsked, turn: int
 ) -> tuple[events.ToolAsked, asyncio.Future[events.Answer]]:
@@ -405,9 +414,26 @@ def record_answer(
     def is_awaited() -> bool:
         with transcript.history() as history:
             asked = standings.still_open(history.turn(transcript.last_turn))
-        return any(standings.is_answered(line, given) for line in asked)
+        found = [line for line in asked if standings.is_answered(line, given)]
+        if found and given.allowed:  # before it is in the file, where whoever waits may read it
+            with contextlib.suppress(OSError):
+                disk.append(transcript.places.given, f"{_yes_to(found[0], given)}\n".encode())
+        return bool(found)
 
     return next(iter(context.window.record_all([given], turn, is_awaited)), None)
+
+
+def was_given_here(context: TurnContext, asked: Line, given: conversation.ToolAnswered) -> bool:
+    """Whether somebody said that yes at this home; history may come from anywhere, with any yes."""
+    with contextlib.suppress(OSError):
+        known = disk.read_regular(context.transcript.places.given, follow=False)
+        return _yes_to(asked, given).encode() in known.split()
+    return False
+
+
+def _yes_to(asked: Line, given: conversation.ToolAnswered) -> str:
+    said = msgspec.json.encode((asked.hash, given.remember, given.keep))
+    return hashlib.sha256(said).hexdigest()
 
 
 async def ask_beside(

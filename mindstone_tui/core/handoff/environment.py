@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from mindstone_tui.core import paths
+from mindstone_tui.core import disk, paths
 from mindstone_tui.core.entries import Line, Part, actions, provenance, standings
 from mindstone_tui.core.entries.store import FilesChanged
 from mindstone_tui.core.patterns import pattern_of
@@ -125,9 +125,9 @@ def file_state(cwd: Path, path: str) -> FileState:
             return FileState(path=path)
         if size > _HASHED:
             return FileState(path=path, digest=f"size:{size}", size=size)
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+        digest = hashlib.sha256(disk.read_regular(file, most=_HASHED)).hexdigest()[:16]
         return FileState(path=path, digest=digest, size=size)
-    except OSError:
+    except (OSError, ValueError):  # such a name may be of no file, or of one that waits
         return FileState(path=path)
 
 

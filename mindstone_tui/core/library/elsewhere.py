@@ -92,11 +92,7 @@ class ImportedFiles:
         done = _as_done(file)
         self._done[done.path] = done
         disk.ensure_folder(self._path.parent)
-        descriptor = disk.REAL.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        try:
-            os.write(descriptor, msgspec.json.encode(done) + b"\n")
-        finally:
-            os.close(descriptor)
+        disk.append(self._path, msgspec.json.encode(done) + b"\n")
 
     def _read(self) -> dict[str, _Done]:
         try:

@@ -30,6 +30,7 @@ from mindstone_tui.core.transcript import Transcript
 
 TOO_LATE = "That question is no longer open."
 _ENDED: Final = "The program that asked has ended."
+_NOT_HERE: Final = "It was allowed on another machine, which counts for nothing here."
 _NONE_LEFT: Final = 1e-3
 """Seconds of patience when there is none left; 0 is for ever."""
 _LOOK_AGAIN: Final = 0.25
@@ -137,10 +138,16 @@ class SharedQuestions:
     def _as_it_counts_here(self, given: conversation.ToolAnswered, line: Line) -> Answer:
         """An answer; "until you leave" holds for this turn where we do not see them leave."""
         answer = Answer(**values.shared(Answer, given))
+        if given.allowed and line.id not in self._own and not self._was_given_here(given):
+            return Answer(allowed=False, why=_NOT_HERE, how=conversation.NOBODY)
         elsewhere = line.id not in self._own or given.asked in self._for_turn
         if answer.keep == "session" and elsewhere:
             return msgspec.structs.replace(answer, keep="turn")
         return answer
+
+    def _was_given_here(self, given: conversation.ToolAnswered) -> bool:
+        asked = [line for line in self._newest_turn() if standings.is_answered(line, given)]
+        return any(run_tools.was_given_here(self._context, line, given) for line in asked)
 
     def _is_open(self, given: conversation.ToolAnswered) -> bool:
         """Whether the question waits that is answered."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -40,7 +41,7 @@ from mindstone_tui.core.handoff.checkpoint import (
     fresh,
     validate,
 )
-from mindstone_tui.core.handoff.environment import Environment, FileState
+from mindstone_tui.core.handoff.environment import Environment, FileState, file_state
 from mindstone_tui.core.handoff.handoff import next_step
 from tests.builders import line_of
 
@@ -579,3 +580,10 @@ def test_a_command_whose_end_nobody_knows_neither_worked_nor_failed(status: str)
     cut = msgspec.structs.replace(returned, status=status)
     checkpoint = after(user("Push it."), called, cut)
     assert (checkpoint.commands, checkpoint.errors) == ((), ())
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "/proc/kmsg"])
+def test_a_file_that_nobody_can_read_to_its_end_counts_as_missing(
+    tmp_path: Path, name: str
+) -> None:
+    assert file_state(tmp_path, name) == FileState(path=name)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 import pytest
 
 from mindstone_tui.core import events
-from mindstone_tui.core.entries import ToolCall
+from mindstone_tui.core.entries import ToolCall, Usage
 from mindstone_tui.core.entries.conversation import (
+    AnswerUsage,
+    AskedPart,
     AssistantMessage,
     MessageQueued,
     MessageWithdrawn,
@@ -33,7 +36,9 @@ from mindstone_tui.core.library.open_questions import waiting_in
 from mindstone_tui.core.paths import Places
 from mindstone_tui.core.session.questions import TOO_LATE, SharedQuestions, decisions_of
 from mindstone_tui.core.text import as_exact, exact
-from tests.builders import transcript_in
+from mindstone_tui.core.tools.base import digest_of
+from mindstone_tui.core.transcript import Transcript
+from tests.builders import places_in, transcript_in
 from tests.core.session.stage import calls, check_history, on_stage, script
 
 WRITES = ("write", {"path": "note.txt", "content": "a stone remembers"})
@@ -604,3 +609,63 @@ async def test_a_no_to_a_folder_says_that_it_and_its_reason_were_kept(
     assert text.startswith("Declined: ")
     assert "your reason is on record" in text
     assert "Use tabs." not in text
+
+
+def brought(home: Path, folder: Path, **shown: Any) -> None:
+    """History that came from elsewhere: it ends with a question, as such a question is shown."""
+    arguments = msgspec.json.encode(WRITES[1])
+    call = ToolCall(id="c1", name="write", arguments=arguments.decode())
+    transcript = Transcript(places_in(home), channel="tui")
+    transcript.append(TurnStarted(), turn=1)
+    transcript.append(UserMessage(text="tidy up"), turn=1)
+    usage = AnswerUsage(call=1, usage=Usage(prompt=1, completion=1))
+    said = AssistantMessage(text="", calls=(call,), finish="tool_calls", reported=usage)
+    transcript.append(said, turn=1)
+    ends = "\\ No newline at end of file"
+    diff = f"--- /dev/null\n+++ b/note.txt\n@@ -0,0 +1 @@\n+a stone remembers\n{ends}"
+    part = AskedPart(text="write note.txt", verdict="writes", reason="creates a file")
+    asked = ToolAsked(
+        call="c1",
+        name="write",
+        risk="write",
+        digest=digest_of(arguments),
+        folder=str(folder),
+        **{"shown": f"write note.txt\n{diff}", "diff": diff} | shown,
+        parts=(part,),
+    )
+    transcript.append(asked, turn=1)
+    transcript.close()
+
+
+@pytest.mark.parametrize("keep", ["", "config"])
+async def test_a_yes_that_came_with_history_from_elsewhere_lets_nothing_run(
+    home: Path, tmp_path: Path, keep: Literal["", "config"]
+) -> None:
+    (work := tmp_path / "work").mkdir()
+    brought(home, work)
+    transcript = Transcript(places_in(home), channel="tui")
+    yes = ToolAnswered(call="c1", allowed=True, remember="write" if keep else "", keep=keep)
+    transcript.append(yes, turn=1)
+    transcript.close()
+    model = script(tmp_path, {"text": "Done."}, loop=True)
+    async with on_stage(home, model=model, cwd=work, follow=True, asks=True) as here:
+        assert (await here.until(events.TurnEnded)).ending == "done"
+        assert "no rules" in here.session.services.context.permissions.describe()
+    assert not (work / "note.txt").exists()
+    (returned,) = here.entries(ToolReturned)
+    assert "on another machine" in returned.text
+    check_history(here.places)
+
+
+@pytest.mark.parametrize("shown", [{}, {"diff": "+ harmless"}, {"shown": "read it"}])
+async def test_a_question_from_elsewhere_is_put_only_if_it_shows_what_would_run(
+    home: Path, tmp_path: Path, shown: dict[str, str]
+) -> None:
+    (work := tmp_path / "work").mkdir()
+    brought(home, work, **shown)
+    model = script(tmp_path, {"text": "Done."}, loop=True)
+    async with on_stage(home, model=model, cwd=work, follow=True, asks=True) as here:
+        if not shown:
+            here.session.answer((await here.until(events.ToolAsked)).call, YES)
+        await here.until(events.TurnEnded)
+    assert (work / "note.txt").exists() is not bool(shown)

@@ -10,6 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from mindstone_tui.core.paths import helper
+
 from ..read_bytes import (
     LONGEST_RECORD,
     Fields,
@@ -35,7 +37,6 @@ _COUNTS: Final = (
     *("input_tokens", "output_tokens"),
     *("cache_read_input_tokens", "cache_creation_input_tokens"),
 )
-_UNPACKER: Final = ("zstd", "-dcq")
 _RATIO: Final = 1_000
 """Threads may unpack to so many times their size; a log that was read 200 times does to 600."""
 
@@ -101,7 +102,10 @@ def _by_program(raw: bytes) -> bytes:
         packed.seek(0)
         try:
             unpacker = subprocess.Popen(
-                _UNPACKER, stdin=packed, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                [helper("zstd") or "", "-dcq"],
+                stdin=packed,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
             )
         except OSError:
             return b""
