@@ -104,9 +104,18 @@ class Browser:
     def until(self, expression: str) -> None:
         """Ask again until an expression is true."""
         deadline = time.monotonic() + _PATIENCE
-        while not self.run(expression):
+        while not self._holds(expression):
             assert time.monotonic() < deadline, f"never true: {expression}"
             self._pipe.rest()
+
+    def _holds(self, expression: str) -> bool:
+        """Whether an expression is true; of a page that is being left nothing is."""
+        try:
+            return bool(self.run(expression))
+        except AssertionError as error:
+            if "target navigated" not in str(error):
+                raise
+            return False
 
     def picture(self, path: Path, *, dark: bool = False) -> None:
         """What the page looks like."""
