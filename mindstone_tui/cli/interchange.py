@@ -179,8 +179,8 @@ def offer_history(program: str, title: str) -> None:
         return
     size = sum(offer.size for offer in offers)
     hint(
-        f"{plural(count, 'session')} of {title} {'lies' if count == 1 else 'lie'} here already, "
-        f"{numbers.size(size)}: about {numbers.seconds(seconds_by_words(size))} by words, "
+        f"{plural(count, 'session file')} of {title} {'lies' if count == 1 else 'lie'} here "
+        f"already, {numbers.size(size)}: about {numbers.seconds(seconds_by_words(size))} by words, "
         "vectors follow behind."
     )
     if days := offers[0].days:

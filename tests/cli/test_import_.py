@@ -281,7 +281,7 @@ def test_attach_offers_what_lies_there_already_and_says_when_it_would_be_deleted
         os.utime(file, (moment, moment))
     (person / ".claude" / "settings.json").write_text('{"cleanupPeriodDays": 60}')
     told = mindstone_here("attach", "claude-code", "--yes").stderr
-    assert "3 sessions of Claude Code lie here already" in told
+    assert "3 session files of Claude Code lie here already" in told
     assert "after 60 days; within 7 days that meets 1 of these." in told
     assert mindstone_here("import", "--yes", "--no-wait").returncode == 0
     assert mindstone_here("attach", "claude-code", "--undo", "--yes").returncode == 0

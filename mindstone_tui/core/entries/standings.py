@@ -81,6 +81,8 @@ UNDONE: Final = "What this turn did to files was taken back"
 """The same beside one whose words hold, before the files that were left as they were."""
 REPLACED: Final = "What was said in it"
 """The same beside a message that a later one replaced, before by which."""
+_NONE_HOLDS: Final = "holds no longer: #{by} replaces it."
+_PART_HOLDS: Final = "holds in part: #{by} replaces the rest."
 COUNTS_AGAIN: Final = "This turn counts again."
 DONE_AGAIN: Final = "What this turn did to files was done again."
 HOLDS_AGAIN: Final = "What was said in it holds again."
@@ -322,7 +324,7 @@ class Standings:
         left = ", ".join(self.undone.left_in(turn))
         undone = f"{UNDONE}, all but {one_line(left, 200)}." if left else f"{UNDONE}."
         replaced = (
-            f"{REPLACED} holds no longer{', in part' if part else ''}: #{by} replaces it."
+            f"{REPLACED} " + (_PART_HOLDS if part else _NONE_HOLDS).format(by=by)
             for seq in self._superseded
             if self._turns.get(seq) == turn
             for by, part in self._standing_of(seq).items()

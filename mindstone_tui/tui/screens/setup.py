@@ -216,7 +216,7 @@ def take_in(setup: host.Setup, found: Sequence[Elsewhere]) -> LongTask:
     lines = []
     for each in found:
         goes = f", {each.going:,} of them deleted by it soon" if each.going else ""
-        count = plural(len(each.new), "session")
+        count = plural(len(each.new), "session file")
         lines.append(f"{each.title}: {count}, {numbers.size(each.size)}{goes}")
     from mindstone_tui.core.library.elsewhere import seconds_by_words  # 30 ms
 

@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 
 from mindstone_tui.core import events as ev
 from mindstone_tui.core import numbers
+from mindstone_tui.core.text import plural
 from mindstone_tui.tui import host, show
 from mindstone_tui.tui.widgets.base import Rows
 
@@ -103,7 +104,7 @@ class Welcome(Vertical):
         found = await self._setup.elsewhere() if self._setup is not None else ()
         self.steps = [step for step in self.steps if step.screen != "elsewhere"]
         if found:
-            told = ", ".join(f"{len(each.new):,} of {each.title}" for each in found)
+            told = ", ".join(f"{plural(len(each.new), 'file')} of {each.title}" for each in found)
             self.steps.insert(0, Step("elsewhere", "", "", "Take in past sessions", told))
         self._draw()
 
