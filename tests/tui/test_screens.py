@@ -784,7 +784,7 @@ async def test_what_other_agents_keep_here_is_offered_first_and_taken_in_in_view
         await pilot.press("tab", "enter")
         await until(pilot, lambda: isinstance(app.screen, LongTaskScreen))
         await until(pilot, lambda: "Codex CLI: 1 session file, 2.0 MB" in drawn(app))
-        assert "Claude Code: 2 session files, 4.0 MB, 1 of them deleted by it soon" in drawn(app)
+        assert "Claude Code: 2 session files, 4.0 MB; it deletes 1 of them soon" in drawn(app)
         assert not setup.progress, "nothing is read before Enter"
         await pilot.press("enter")
         await until(pilot, lambda: app.screen.query_one(ProgressBar).percentage == 0.5)

@@ -215,7 +215,7 @@ def take_in(setup: host.Setup, found: Sequence[Elsewhere]) -> LongTask:
     """What other programs keep here becomes history that can be searched and recalled."""
     lines = []
     for each in found:
-        goes = f", {each.going:,} of them deleted by it soon" if each.going else ""
+        goes = f"; it deletes {each.going:,} of them soon" if each.going else ""
         count = plural(len(each.new), "session file")
         lines.append(f"{each.title}: {count}, {numbers.size(each.size)}{goes}")
     from mindstone_tui.core.library.elsewhere import seconds_by_words  # 30 ms
@@ -223,8 +223,8 @@ def take_in(setup: host.Setup, found: Sequence[Elsewhere]) -> LongTask:
     seconds = numbers.seconds(seconds_by_words(sum(each.size for each in found)))
     return LongTask(
         title="Take in what other agents keep here",
-        about="\n".join(lines) + f"\n\nAbout {seconds} until words find all of it, meaning "
-        "follows behind. Their files are only read, and nothing leaves this machine.",
+        about="\n".join(lines) + f"\n\nAll of it is found by words after about {seconds}, by "
+        "meaning later. The files are only read.",
         verb="takes it in",
         doing="Taking it in",
         total=sum(len(each.new) for each in found),
